@@ -1,0 +1,34 @@
+/*
+ * gen - name -> generator of a compute-only table.
+ *
+ * One algorithm a file (gen_gpipe.c, ...), one line in gen.c's list to register it.
+ */
+#ifndef SC_SCHEDULES_GEN_H
+#define SC_SCHEDULES_GEN_H
+
+#include "schedules/table.h"
+
+typedef struct sc_gen_params {
+    int n_ranks;  // p
+    int n_mb;     // m
+    int n_chunks; // v, stages a rank; 0: the generator's own default
+} sc_gen_params;
+
+typedef struct sc_gen_info {
+    const char *name;
+    const char *summary;     // one line, with the paper
+    const char *constraints; // in words, e.g. "v = 1; any p, m"
+    /* Closed-form bubble / ideal time for equal stages, F = f, B = b per microbatch and rank, COMM
+       = 0; NULL where there is none. */
+    double (*closed_bubble)(const sc_gen_params *params, double f, double i, double w);
+    sc_status (*make)(const sc_gen_params *params, sc_table **out, sc_err *err);
+} sc_gen_info;
+
+/* All generators, in the order of `schedule list`; *n_out entries. */
+const sc_gen_info *sc_gen_list(size_t *n_out);
+/* NULL when there is none of that name. */
+const sc_gen_info *sc_gen_find(const char *name);
+/* Finds, checks the constraints by name and makes; an unknown name's error lists the known ones. */
+sc_status sc_gen_make(const char *name, const sc_gen_params *params, sc_table **out, sc_err *err);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * table - a schedule as a value: ranks x cells, with the placement of stages on ranks.
+ *
+ * Owns:     all of its memory, in one arena; sc_table_free gives it back whole.
+ * Does not: check itself (validate does), know times (simulate does) or how it was made (gen does).
+ *
+ * A table is either compute-only (F B I W) or lowered (with SEND/RECV/REDUCE_GRAD, made by lower).
+ */
+#ifndef SC_SCHEDULES_TABLE_H
+#define SC_SCHEDULES_TABLE_H
+
+#include "base/arena.h"
+#include "schedules/action.h"
+
+typedef struct sc_row {
+    sc_action *actions; // in execution order
+    size_t n_actions;
+    size_t capacity;
+} sc_row;
+
+typedef struct sc_table {
+    sc_arena arena;
+    char name[48]; // generator's or file's name, for messages
+    int n_ranks;   // p
+    int n_stages;  // p * v
+    int n_mb;      // m
+    bool is_lowered;
+    bool is_forward_only; // evaluation: F alone
+    int *rank_of_stage;   // (n_stages)
+    sc_row *rows;         // (n_ranks)
+} sc_table;
+
+/* An empty table: rows without actions, stage s on rank s mod p (loop placement; the caller may
+   change rank_of_stage). Sizes are checked: 1 <= n_ranks <= n_stages <= SC_STAGES_MAX, 1 <= n_mb <=
+   SC_MICROBATCHES_MAX. Caller frees. */
+sc_status sc_table_new(const char *name, int n_ranks, int n_stages, int n_mb, sc_table **out,
+                       sc_err *err);
+/* Frees *table and nulls it; accepts NULL inside. */
+void sc_table_free(sc_table **table);
+/* Appends one action to a row, growing it in the arena. SC_NO_MEMORY or SC_OK. */
+sc_status sc_table_append(sc_table *table, int rank, sc_action action, sc_err *err);
+/* True when two tables have the same sizes, placement and rows. */
+bool sc_table_equals(const sc_table *a, const sc_table *b);
+
+/* Rows as they cross the wire and stand in a CSV file: comma-separated cells. The text is allocated
+   with malloc, caller frees. */
+sc_status sc_table_row_format(const sc_table *table, int rank, char **out, sc_err *err);
+/* Parses one row's text (n bytes) and appends its cells to row `rank`. Empty cells are idle and
+   skipped. Errors name the column. */
+sc_status sc_table_row_parse(sc_table *table, int rank, const char *text, size_t n, sc_err *err);
+
+#endif
