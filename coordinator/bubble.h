@@ -45,11 +45,10 @@ typedef struct sc_bubble_split {
 } sc_bubble_split;
 
 /* Splits one rank's report. offset_ns[r] is added to rank r's clock to get this rank's clock (NULL:
-   one host); rank_of_stage (n_stages) tells whose clock sent_ready_ns is on. A fused B counts as
-   backward_input + backward_weight by the share w_share of W in B, which the worker cannot see from
-   outside (the layers measure it; 0.5 when unknown). */
+   one host); rank_of_stage (n_stages) tells whose clock sent_ready_ns is on. A fused B counts its
+   weight_ns as backward_weight and the rest as backward_input. */
 void sc_bubble_split_report(const sc_msg_report *report, const int64_t *offset_ns,
-                            const int *rank_of_stage, double w_share, sc_bubble_split *out);
+                            const int *rank_of_stage, sc_bubble_split *out);
 
 typedef struct sc_bubble sc_bubble; // collects the reports of a run
 

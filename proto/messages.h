@@ -159,6 +159,7 @@ typedef struct sc_msg_span {
     int32_t mb;
     int64_t start_ns;
     int64_t end_ns;
+    int64_t weight_ns;     // B: the part of it that computed weight gradients
     int64_t sent_ready_ns; // of its last input, on the sender's clock
     int64_t posted_ns;
     int64_t arrived_ns;
