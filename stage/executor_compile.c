@@ -1,0 +1,355 @@
+#include "stage/executor_compile.h"
+
+#include <assert.h>
+
+static int neighbour(sc_op op, int stage, bool is_input)
+{
+    int below = stage - 1;
+    int above = stage + 1;
+    if (op == SC_OP_F) {
+        return is_input ? below : above;
+    }
+    return is_input ? above : below;
+}
+
+/* F, B and I have messages; W has none. */
+static bool has_messages(sc_op op)
+{
+    return op == SC_OP_F || op == SC_OP_B || op == SC_OP_I;
+}
+
+static int find_edge(const sc_executor *ex, int from_stage, int to_stage)
+{
+    for (int e = 0; e < ex->n_edges; e++) {
+        if (ex->edges[e].from_stage == from_stage && ex->edges[e].to_stage == to_stage) {
+            return e;
+        }
+    }
+    return SC_EXECUTOR_NONE;
+}
+
+static sc_status add_edge(sc_executor *ex, const sc_table *table, int from, int to, int n_slots,
+                          sc_arena *arena, sc_err *err)
+{
+    sc_edge *edge = &ex->edges[ex->n_edges];
+    int from_rank = table->rank_of_stage[from];
+    int to_rank = table->rank_of_stage[to];
+    *edge = (sc_edge){.from_stage = from, .to_stage = to, .is_gradient = to < from};
+    edge->n_slots = n_slots;
+    if (from_rank == to_rank) {
+        edge->type = SC_EDGE_LOCAL;
+        edge->n_slots = 0; // counted while the row is walked
+        edge->peer_rank = ex->rank;
+    } else {
+        edge->type = from_rank == ex->rank ? SC_EDGE_SEND : SC_EDGE_RECV;
+        edge->peer_rank = from_rank == ex->rank ? to_rank : from_rank;
+    }
+    edge->mb_of_msg = sc_arena_alloc(arena, (size_t)table->n_mb, sizeof *edge->mb_of_msg);
+    edge->reader_of_msg = sc_arena_alloc(arena, (size_t)table->n_mb, sizeof *edge->reader_of_msg);
+    if (edge->mb_of_msg == NULL || edge->reader_of_msg == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d messages of an edge",
+                              table->n_mb);
+    }
+    ex->n_edges++;
+    return SC_OK;
+}
+
+/* Remote edges first, in rising (from_stage, to_stage): the same order on both ends. */
+static sc_status add_edges(sc_executor *ex, const sc_table *table, int n_slots, sc_arena *arena,
+                           sc_err *err)
+{
+    ex->edges = sc_arena_alloc(arena, 2 * (size_t)table->n_stages, sizeof *ex->edges);
+    ex->ready_ns = sc_arena_alloc(arena, 2 * (size_t)table->n_stages, sizeof *ex->ready_ns);
+    if (ex->edges == NULL || ex->ready_ns == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for the edges of %d stages",
+                              table->n_stages);
+    }
+    for (int is_local = 0; is_local < 2; is_local++) {
+        for (int s = 0; s + 1 < table->n_stages; s++) {
+            int a = table->rank_of_stage[s];
+            int b = table->rank_of_stage[s + 1];
+            if ((a != ex->rank && b != ex->rank) || (a == b) != (is_local == 1)) {
+                continue;
+            }
+            SC_TRY(add_edge(ex, table, s, s + 1, n_slots, arena, err));
+            if (!table->is_forward_only) {
+                SC_TRY(add_edge(ex, table, s + 1, s, n_slots, arena, err));
+            }
+        }
+        if (is_local == 0) {
+            ex->n_remote_edges = ex->n_edges;
+        }
+    }
+    for (int e = 0; e < ex->n_remote_edges; e++) {
+        ex->ready_ns[e] = sc_arena_alloc(arena, (size_t)n_slots, sizeof **ex->ready_ns);
+        if (ex->ready_ns[e] == NULL) {
+            return sc_status_fail(err, SC_NO_MEMORY, "no memory for the slots of an edge");
+        }
+    }
+    return SC_OK;
+}
+
+/* Slots of one kind (activations, kept gradients, a local edge's buffers): the lowest free one is
+ * taken. */
+typedef struct slot_pool {
+    int *slot_of_mb; // (n_mb), -1 when the microbatch holds none
+    bool *is_taken;  // (n_mb)
+    int n_used;      // highest slot taken so far, plus one
+} slot_pool;
+
+static sc_status init_pool(slot_pool *pool, int n_mb, sc_arena *arena, sc_err *err)
+{
+    pool->slot_of_mb = sc_arena_alloc(arena, (size_t)n_mb, sizeof *pool->slot_of_mb);
+    pool->is_taken = sc_arena_alloc(arena, (size_t)n_mb, sizeof *pool->is_taken);
+    pool->n_used = 0;
+    if (pool->slot_of_mb == NULL || pool->is_taken == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for the slots of %d microbatches",
+                              n_mb);
+    }
+    for (int mb = 0; mb < n_mb; mb++) {
+        pool->slot_of_mb[mb] = -1;
+    }
+    return SC_OK;
+}
+
+static int take_slot(slot_pool *pool, int mb)
+{
+    int slot = 0;
+    while (pool->is_taken[slot]) {
+        slot++;
+    }
+    pool->is_taken[slot] = true;
+    pool->slot_of_mb[mb] = slot;
+    if (slot + 1 > pool->n_used) {
+        pool->n_used = slot + 1;
+    }
+    return slot;
+}
+
+static int drop_slot(slot_pool *pool, int mb)
+{
+    int slot = pool->slot_of_mb[mb];
+    if (slot >= 0) {
+        pool->is_taken[slot] = false;
+        pool->slot_of_mb[mb] = -1;
+    }
+    return slot;
+}
+
+/* What compiling a row needs beside the executor itself. */
+typedef struct compile_state {
+    const sc_table *table;
+    slot_pool *act;   // (n_stages)
+    slot_pool *keep;  // (n_stages)
+    slot_pool *local; // (n_edges)
+} compile_state;
+
+static sc_status broken_row(sc_err *err, int rank, int cell, sc_action action, const char *what)
+{
+    char text[SC_ACTION_TEXT_MAX];
+    return sc_status_fail(err, SC_INVALID, "rank %d cell %d: %s %s", rank, cell,
+                          sc_action_format(action, text, sizeof text), what);
+}
+
+static sc_status assign_slots(compile_state *cs, sc_executor *ex, int cell, sc_exec_action *out,
+                              sc_err *err)
+{
+    sc_action a = out->action;
+    slot_pool *act = &cs->act[a.stage];
+    slot_pool *keep = &cs->keep[a.stage];
+    out->keep_slot = -1;
+    switch (a.op) {
+    case SC_OP_F:
+        if (act->slot_of_mb[a.mb] >= 0) {
+            return broken_row(err, ex->rank, cell, a, "runs while its activations are still held");
+        }
+        out->act_slot = take_slot(act, a.mb);
+        if (cs->table->is_forward_only) {
+            drop_slot(act, a.mb);
+        }
+        return SC_OK;
+    case SC_OP_B:
+        out->act_slot = drop_slot(act, a.mb);
+        break;
+    case SC_OP_I:
+        out->act_slot = act->slot_of_mb[a.mb];
+        out->keep_slot = take_slot(keep, a.mb);
+        break;
+    default: // W
+        out->act_slot = drop_slot(act, a.mb);
+        out->keep_slot = drop_slot(keep, a.mb);
+        if (out->keep_slot < 0) {
+            return broken_row(err, ex->rank, cell, a, "comes before its I");
+        }
+        break;
+    }
+    if (out->act_slot < 0) {
+        return broken_row(err, ex->rank, cell, a, "comes before its F");
+    }
+    return SC_OK;
+}
+
+static sc_status assign_input(compile_state *cs, sc_executor *ex, int cell, sc_exec_action *out,
+                              sc_err *err)
+{
+    sc_action a = out->action;
+    int from = neighbour(a.op, a.stage, true);
+    out->in_edge = SC_EXECUTOR_NONE;
+    if (!has_messages(a.op) || from < 0 || from >= cs->table->n_stages) {
+        return SC_OK;
+    }
+    int e = find_edge(ex, from, a.stage);
+    assert(e != SC_EXECUTOR_NONE);
+    sc_edge *edge = &ex->edges[e];
+    out->in_edge = e;
+    if (edge->type == SC_EDGE_LOCAL) {
+        out->in_slot = drop_slot(&cs->local[e], a.mb);
+        if (out->in_slot < 0) {
+            return broken_row(err, ex->rank, cell, a, "comes before the stage it reads from");
+        }
+        return SC_OK;
+    }
+    if (edge->n_consumed >= edge->n_msgs || edge->mb_of_msg[edge->n_consumed] != a.mb) {
+        return broken_row(err, ex->rank, cell, a, "has no RECV before it, or in another order");
+    }
+    edge->reader_of_msg[edge->n_consumed] = (int)(out - ex->actions);
+    out->in_msg = edge->n_consumed++;
+    out->in_slot = out->in_msg % edge->n_slots;
+    return SC_OK;
+}
+
+static void assign_output(compile_state *cs, sc_executor *ex, sc_exec_action *out)
+{
+    sc_action a = out->action;
+    int to = neighbour(a.op, a.stage, false);
+    out->out_edge = SC_EXECUTOR_NONE;
+    if (!has_messages(a.op) || to < 0 || to >= cs->table->n_stages) {
+        return;
+    }
+    int e = find_edge(ex, a.stage, to);
+    assert(e != SC_EXECUTOR_NONE);
+    sc_edge *edge = &ex->edges[e];
+    out->out_edge = e;
+    if (edge->type == SC_EDGE_LOCAL) {
+        out->out_slot = take_slot(&cs->local[e], a.mb);
+        edge->n_slots = cs->local[e].n_used;
+        return;
+    }
+    out->out_msg = edge->n_produced++;
+    out->out_slot = out->out_msg % edge->n_slots;
+}
+
+/* Messages in the order of the row's RECV and SEND cells. */
+static sc_status add_message(sc_executor *ex, const sc_table *table, int cell, sc_action a,
+                             sc_err *err)
+{
+    bool is_recv = sc_action_is_recv(a.op);
+    bool is_forward = a.op == SC_OP_RECV_F || a.op == SC_OP_SEND_F;
+    int other = is_recv == is_forward ? a.stage - 1 : a.stage + 1;
+    int e = is_recv ? find_edge(ex, other, a.stage) : find_edge(ex, a.stage, other);
+    if (e == SC_EXECUTOR_NONE || ex->edges[e].type == SC_EDGE_LOCAL) {
+        return broken_row(err, ex->rank, cell, a, "has no neighbour on another rank");
+    }
+    sc_edge *edge = &ex->edges[e];
+    if (edge->n_msgs == table->n_mb) {
+        return broken_row(err, ex->rank, cell, a, "is one message too many");
+    }
+    edge->mb_of_msg[edge->n_msgs++] = a.mb;
+    return SC_OK;
+}
+
+static sc_status compile_row(compile_state *cs, sc_executor *ex, const sc_row *row, sc_err *err)
+{
+    for (size_t i = 0; i < row->n_actions; i++) {
+        sc_action a = row->actions[i];
+        if (a.stage < 0 || a.stage >= cs->table->n_stages || a.mb >= cs->table->n_mb ||
+            cs->table->rank_of_stage[a.stage] != ex->rank) {
+            return broken_row(err, ex->rank, (int)i, a, "is not this rank's");
+        }
+        if (sc_action_is_recv(a.op) || sc_action_is_send(a.op)) {
+            SC_TRY(add_message(ex, cs->table, (int)i, a, err));
+        }
+    }
+    for (size_t i = 0; i < row->n_actions; i++) {
+        if (!sc_action_is_compute(row->actions[i].op)) {
+            continue;
+        }
+        sc_exec_action *out = &ex->actions[ex->n_actions++];
+        out->action = row->actions[i];
+        SC_TRY(assign_slots(cs, ex, (int)i, out, err));
+        SC_TRY(assign_input(cs, ex, (int)i, out, err));
+        assign_output(cs, ex, out);
+    }
+    for (int e = 0; e < ex->n_remote_edges; e++) {
+        sc_edge *edge = &ex->edges[e];
+        int n = edge->type == SC_EDGE_RECV ? edge->n_consumed : edge->n_produced;
+        if (n != edge->n_msgs) {
+            return sc_status_fail(err, SC_INVALID,
+                                  "rank %d: stages %d to %d: %d messages but %d SEND/RECV cells",
+                                  ex->rank, edge->from_stage, edge->to_stage, n, edge->n_msgs);
+        }
+        edge->n_consumed = 0;
+        edge->n_produced = 0;
+    }
+    return SC_OK;
+}
+
+static sc_status init_pools(slot_pool **out, int n, int n_mb, sc_arena *arena, sc_err *err)
+{
+    slot_pool *pools = sc_arena_alloc(arena, (size_t)n, sizeof *pools);
+    if (pools == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d slot pools", n);
+    }
+    for (int i = 0; i < n; i++) {
+        SC_TRY(init_pool(&pools[i], n_mb, arena, err));
+    }
+    *out = pools;
+    return SC_OK;
+}
+
+static sc_status compile_into(sc_executor *ex, const sc_table *table, int n_slots, sc_arena *arena,
+                              sc_arena *scratch, sc_err *err)
+{
+    const sc_row *row = &table->rows[ex->rank];
+    ex->actions = sc_arena_alloc(arena, row->n_actions, sizeof *ex->actions);
+    ex->times = sc_arena_alloc(arena, row->n_actions, sizeof *ex->times);
+    ex->n_act_slots = sc_arena_alloc(arena, (size_t)table->n_stages, sizeof *ex->n_act_slots);
+    ex->n_keep_slots = sc_arena_alloc(arena, (size_t)table->n_stages, sizeof *ex->n_keep_slots);
+    if (ex->actions == NULL || ex->times == NULL || ex->n_act_slots == NULL ||
+        ex->n_keep_slots == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for a row of %zu actions",
+                              row->n_actions);
+    }
+    SC_TRY(add_edges(ex, table, n_slots, arena, err));
+    compile_state cs = {.table = table};
+    SC_TRY(init_pools(&cs.act, table->n_stages, table->n_mb, scratch, err));
+    SC_TRY(init_pools(&cs.keep, table->n_stages, table->n_mb, scratch, err));
+    SC_TRY(init_pools(&cs.local, ex->n_edges, table->n_mb, scratch, err));
+    SC_TRY(compile_row(&cs, ex, row, err));
+    for (int s = 0; s < table->n_stages; s++) {
+        ex->n_act_slots[s] = cs.act[s].n_used;
+        ex->n_keep_slots[s] = cs.keep[s].n_used;
+    }
+    return SC_OK;
+}
+
+sc_status sc_executor_compile_row(const sc_table *lowered, int rank, int n_slots, sc_arena *arena,
+                                  sc_executor **out, sc_err *err)
+{
+    assert(rank >= 0 && rank < lowered->n_ranks && n_slots >= 1);
+    sc_executor *ex = sc_arena_alloc(arena, 1, sizeof *ex);
+    if (ex == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for the executor");
+    }
+    ex->rank = rank;
+    ex->n_stages = lowered->n_stages;
+    ex->n_mb = lowered->n_mb;
+    sc_arena scratch;
+    sc_arena_init(&scratch, 0);
+    sc_status status = compile_into(ex, lowered, n_slots, arena, &scratch, err);
+    sc_arena_done(&scratch);
+    if (status == SC_OK) {
+        *out = ex;
+    }
+    return status;
+}
