@@ -26,8 +26,10 @@ typedef struct sc_stage_bytes {
     size_t optimizer;   // AdamW moments (0 for SGD)
     size_t act_per_mb;  // saved by F for B: one activation slot
     size_t keep_per_mb; // kept by I for a separate W: one keep slot
-    size_t keep_fused;  // scratch of the same kind when only fused B occurs: one layer's worth
-    size_t scratch;     // work space that does not depend on the number of microbatches
+    size_t keep_fused;  // one layer's worth of the same for a fused B; always there, beside keep
+                        // slots, since a row may hold B, I and W
+    size_t scratch;     // work space that does not depend on the number of microbatches, without
+                        // the backend's own (attention_scratch_bytes)
     size_t message;     // one activation message between stages: B T C
 } sc_stage_bytes;
 
