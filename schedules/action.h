@@ -54,6 +54,9 @@ bool sc_action_equals(sc_action a, sc_action b);
 
 /* Writes the text form, cut at n bytes; returns out. SC_ACTION_TEXT_MAX bytes always suffice. */
 char *sc_action_format(sc_action action, char *out, size_t n);
+/* Writes n bytes of foreign text in double quotes for a message: what is not printable as \xNN, cut
+   with "..." where `out` (n_out >= 16 bytes) ends. Returns out. */
+char *sc_action_quote(const char *text, size_t n, char *out, size_t n_out);
 /* Parses exactly n bytes, surrounding spaces allowed; anything left over is an error. */
 sc_status sc_action_parse(const char *text, size_t n, sc_action *out, sc_err *err);
 

@@ -18,8 +18,8 @@ typedef struct sc_gen_info {
     const char *name;
     const char *summary;     // one line, with the paper
     const char *constraints; // in words, e.g. "v = 1; any p, m"
-    /* Closed-form bubble / ideal time for equal stages, F = f, B = b per microbatch and rank, COMM
-       = 0; NULL where there is none. */
+    /* Closed-form bubble, (cost - ideal) / cost as in sc_timeline, for equal stages with times f,
+       i, w (B = i + w) of one microbatch on one rank and COMM = 0; NULL where there is none. */
     double (*closed_bubble)(const sc_gen_params *params, double f, double i, double w);
     sc_status (*make)(const sc_gen_params *params, sc_table **out, sc_err *err);
 } sc_gen_info;

@@ -12,6 +12,11 @@
 #include "base/arena.h"
 #include "schedules/action.h"
 
+/* Most pairs of stage and microbatch: bounds the memory of everything that is kept by pair. */
+enum {
+    SC_TABLE_PAIRS_MAX = 1 << 24
+};
+
 typedef struct sc_row {
     sc_action *actions; // in execution order
     size_t n_actions;
@@ -32,14 +37,14 @@ typedef struct sc_table {
 
 /* An empty table: rows without actions, stage s on rank s mod p (loop placement; the caller may
    change rank_of_stage). Sizes are checked: 1 <= n_ranks <= n_stages <= SC_STAGES_MAX, 1 <= n_mb <=
-   SC_MICROBATCHES_MAX. Caller frees. */
+   SC_MICROBATCHES_MAX, n_stages * n_mb <= SC_TABLE_PAIRS_MAX. Caller frees. */
 sc_status sc_table_new(const char *name, int n_ranks, int n_stages, int n_mb, sc_table **out,
                        sc_err *err);
 /* Frees *table and nulls it; accepts NULL inside. */
 void sc_table_free(sc_table **table);
 /* Appends one action to a row, growing it in the arena. SC_NO_MEMORY or SC_OK. */
 sc_status sc_table_append(sc_table *table, int rank, sc_action action, sc_err *err);
-/* True when two tables have the same sizes, placement and rows. */
+/* True when two tables have the same sizes, kind, placement and rows, whatever their names. */
 bool sc_table_equals(const sc_table *a, const sc_table *b);
 
 /* Rows as they cross the wire and stand in a CSV file: comma-separated cells. The text is allocated

@@ -1,0 +1,79 @@
+#include "schedules/gen.h"
+
+#include "schedules/gen_1f1b.h"
+#include "schedules/gen_gpipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const sc_gen_info GENERATORS[] = {
+    {
+        .name = "gpipe",
+        .summary = "all forwards, then all backwards (Huang et al., arXiv 1811.06965)",
+        .constraints = "v = 1; any p, m",
+        .closed_bubble = sc_gen_gpipe_closed_bubble,
+        .make = sc_gen_gpipe_make,
+    },
+    {
+        .name = "1f1b",
+        .summary = "warm-up, then one forward and one backward in turn (Narayanan et al., arXiv "
+                   "2104.04473)",
+        .constraints = "v = 1; any p, m",
+        .closed_bubble = sc_gen_1f1b_closed_bubble,
+        .make = sc_gen_1f1b_make,
+    },
+};
+
+enum {
+    N_GENERATORS = sizeof GENERATORS / sizeof GENERATORS[0]
+};
+
+const sc_gen_info *sc_gen_list(size_t *n_out)
+{
+    *n_out = N_GENERATORS;
+    return GENERATORS;
+}
+
+const sc_gen_info *sc_gen_find(const char *name)
+{
+    for (size_t i = 0; i < N_GENERATORS; i++) {
+        if (strcmp(GENERATORS[i].name, name) == 0) {
+            return &GENERATORS[i];
+        }
+    }
+    return NULL;
+}
+
+static sc_status fail_unknown(const char *name, sc_err *err)
+{
+    char known[512] = "";
+    for (size_t i = 0; i < N_GENERATORS; i++) {
+        size_t used = strlen(known);
+        (void)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ",
+                       GENERATORS[i].name);
+    }
+    return sc_status_fail(err, SC_NOT_FOUND, "unknown schedule '%.64s'; the schedules are %s", name,
+                          known);
+}
+
+sc_status sc_gen_make(const char *name, const sc_gen_params *params, sc_table **out, sc_err *err)
+{
+    const sc_gen_info *info = sc_gen_find(name);
+    if (info == NULL) {
+        return fail_unknown(name, err);
+    }
+    if (params->n_ranks < 1 || params->n_ranks > SC_STAGES_MAX) {
+        return sc_status_fail(err, SC_INVALID, "%s: %d ranks; choose 1 to %d", name,
+                              params->n_ranks, SC_STAGES_MAX);
+    }
+    if (params->n_mb < 1 || params->n_mb > SC_MICROBATCHES_MAX) {
+        return sc_status_fail(err, SC_INVALID, "%s: %d microbatches; choose 1 to %d", name,
+                              params->n_mb, SC_MICROBATCHES_MAX);
+    }
+    if (params->n_chunks < 0 || params->n_chunks > SC_STAGES_MAX / params->n_ranks) {
+        return sc_status_fail(err, SC_INVALID,
+                              "%s: %d stages a rank; choose 1 to %d, or 0 for the default", name,
+                              params->n_chunks, SC_STAGES_MAX / params->n_ranks);
+    }
+    return info->make(params, out, err);
+}
