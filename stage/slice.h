@@ -62,7 +62,7 @@ typedef struct sc_slice_mb {
     const int32_t *tokens;      // (B,T), the first stage's input
     const int32_t *targets;     // (B,T), the last stage's
     float loss_scale;           // 1 / valid tokens of the global batch
-    bool is_forward_only;       // evaluation: nothing is saved
+    bool is_forward_only;       // evaluation: nothing is saved; act_slot must be free and stays so
     const void *x;   // message from the stage before; NULL on the first stage. F only reads it; the
                      // slice copies or keeps what B needs
     void *y;         // message to the next stage; NULL on the last
@@ -70,6 +70,7 @@ typedef struct sc_slice_mb {
     void *dx;        // gradient message to the stage before; NULL on the first
     double loss_sum; // out, F of the last stage: sum of token losses
     int64_t n_valid; // out, F of the last stage
+    int64_t weight_ns; // out, B: the part of it that computed weight gradients
 } sc_slice_mb;
 
 typedef struct sc_slice sc_slice;
