@@ -35,10 +35,12 @@
     { \
         PLACE(field), .kind = SC_FIELD_SUB, .map = &(sub) \
     }
+// sizeof of the field would do, but looks like a slip to clang-tidy where it points to a struct
+#define LIST_PLACE(field) .name = #field, .offset = offsetof(MESSAGE, field), .size = sizeof(void *)
 #define LIST(field, n_field, hi, sub) \
     { \
-        PLACE(field), .kind = SC_FIELD_LIST, .n_offset = offsetof(MESSAGE, n_field), .max = (hi), \
-                      .map = &(sub) \
+        LIST_PLACE(field), .kind = SC_FIELD_LIST, .n_offset = offsetof(MESSAGE, n_field), \
+                           .max = (hi), .map = &(sub) \
     }
 
 // COUNT and COUNT64 become int and int64_t in the programs, so no sign can turn over there.

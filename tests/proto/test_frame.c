@@ -13,7 +13,8 @@ enum {
 
 static void make(unsigned char bytes[N])
 {
-    memcpy(bytes + SC_FRAME_HEADER_BYTES, "hello", 5);
+    const unsigned char payload[5] = {1, 2, 3, 4, 5};
+    memcpy(bytes + SC_FRAME_HEADER_BYTES, payload, sizeof payload);
     sc_frame frame = {.version = 7,
                       .type = 513,
                       .seq = 0x1122334455667788,
