@@ -16,6 +16,7 @@ typedef struct sc_command {
 
 /* In the order of --help. */
 static const sc_command COMMANDS[] = {
+    {"run", "run a job on this machine", sc_cmd_run_main},
     {"schedule", "list, draw, check and simulate pipeline schedules", sc_cmd_schedule_main},
 };
 
