@@ -83,6 +83,9 @@ typedef struct sc_job {
    layers, layers_per_stage's length and sum. Caller frees. */
 sc_status sc_job_load(const char *path, const char *const *overrides, size_t n_overrides,
                       sc_job **out, sc_err *err);
+/* The same over n bytes of text; path is only for messages. */
+sc_status sc_job_parse(const char *path, const char *text, size_t n, const char *const *overrides,
+                       size_t n_overrides, sc_job **out, sc_err *err);
 void sc_job_free(sc_job **job);
 
 /* The job as resolved, every key with its value, as YAML that loads to the same job. malloc, caller
