@@ -16,8 +16,8 @@ typedef struct dtype_info {
 } dtype_info;
 
 static const dtype_info DTYPES[] = {
-#define DTYPE_INFO(name, bytes) [SC_DTYPE_##name] = {#name, bytes},
-    SC_DTYPE_MAP(DTYPE_INFO)
+#define DTYPE_INFO(name, bytes) [SC_SAFETENSORS_##name] = {#name, bytes},
+    SC_SAFETENSORS_MAP(DTYPE_INFO)
 #undef DTYPE_INFO
 };
 
@@ -107,11 +107,11 @@ static bool read_count(const cJSON *item, uint64_t *out)
     return true;
 }
 
-static bool read_dtype(const cJSON *item, sc_dtype *out)
+static bool read_dtype(const cJSON *item, sc_safetensors_dtype *out)
 {
-    for (int i = 0; cJSON_IsString(item) && i < SC_DTYPE_COUNT; i++) {
+    for (int i = 0; cJSON_IsString(item) && i < SC_SAFETENSORS_COUNT; i++) {
         if (strcmp(item->valuestring, DTYPES[i].text) == 0) {
-            *out = (sc_dtype)i;
+            *out = (sc_safetensors_dtype)i;
             return true;
         }
     }

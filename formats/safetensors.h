@@ -25,7 +25,7 @@ enum {
 #define SC_SAFETENSORS_BYTES_MAX UINT64_C(1000000000000000)
 
 /* name, bytes of an element */
-#define SC_DTYPE_MAP(X) \
+#define SC_SAFETENSORS_MAP(X) \
     X(BOOL, 1) \
     X(U8, 1) \
     X(I8, 1) \
@@ -42,11 +42,11 @@ enum {
     X(I64, 8) \
     X(U64, 8)
 
-#define SC_DTYPE_ENUM(name, bytes) SC_DTYPE_##name,
-typedef enum sc_dtype {
-    SC_DTYPE_MAP(SC_DTYPE_ENUM) SC_DTYPE_COUNT
-} sc_dtype;
-#undef SC_DTYPE_ENUM
+#define SC_SAFETENSORS_ENUM(name, bytes) SC_SAFETENSORS_##name,
+typedef enum sc_safetensors_dtype {
+    SC_SAFETENSORS_MAP(SC_SAFETENSORS_ENUM) SC_SAFETENSORS_COUNT
+} sc_safetensors_dtype;
+#undef SC_SAFETENSORS_ENUM
 
 /* Elements of a shape; false when a size is negative or the product over SC_SAFETENSORS_BYTES_MAX.
  */
@@ -55,7 +55,7 @@ bool sc_safetensors_count(const int64_t *shape, int n_dims, uint64_t *out);
 /* One tensor found in a file. */
 typedef struct sc_safetensors_entry {
     const char *name;
-    sc_dtype dtype;
+    sc_safetensors_dtype dtype;
     int n_dims;
     int64_t shape[SC_SAFETENSORS_DIMS_MAX];
     uint64_t n_elems;
