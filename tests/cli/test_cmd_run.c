@@ -2,15 +2,15 @@
 #include "tests/cli/fake_run.h"
 #include "tests/support/tmpdir.h"
 
-#include <cmocka.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 enum {
     PATIENCE_MS = 20000
