@@ -4,7 +4,7 @@
 #ifndef SC_SCHEDULES_VALIDATE_H
 #define SC_SCHEDULES_VALIDATE_H
 
-#include "schedules/table.h"
+#include "schedules/cover.h"
 
 typedef struct sc_validate_limits {
     int peak_mb_max; // live activations allowed on a rank, in (stage, microbatch) pairs; 0: no cap
@@ -17,13 +17,19 @@ typedef struct sc_validate_report {
     bool has_ordered_w;        // W (or B) of every stage in rising microbatch order
 } sc_validate_report;
 
-/* Checks every rule; the first one broken is the error, with rank and cell ("rank 2 cell 17: ...").
-   Works on compute-only and lowered tables (a compute-only one is lowered for the deadlock checks).
-   Deadlock under the engine's rule (see executor.h: sends never block, receives are posted ahead in
-   channel order) is an error; under blocking sends it is reported. limits and report may be NULL.
+/* Checks every rule; the first one broken is the error, with rank and cell ("rank 2 cell 17: ...";
+   both count from 0). Works on compute-only and lowered tables (a compute-only one is lowered for
+   the deadlock checks). Deadlock under the engine's rule (see executor.h: sends never block,
+   receives are posted ahead in channel order) is an error; under blocking sends it is reported.
+   limits and report may be NULL.
  */
 sc_status sc_validate_table(const sc_table *table, const sc_validate_limits *limits,
                             sc_validate_report *report, sc_err *err);
+
+/* The same, but the error's text has no place in front: *place gets it, for callers that know
+   better names for cells (csv: line and column). */
+sc_status sc_validate_locate(const sc_table *table, const sc_validate_limits *limits,
+                             sc_validate_report *report, sc_place *place, sc_err *err);
 
 /* Largest number of live (stage, microbatch) activations on `rank`: F to the end of B or W.
    For stage >= 0 only that stage's are counted. */
