@@ -236,8 +236,13 @@ static sc_status fail_deadlock(const sc_walk *walk, int first, sc_place *place, 
         }
         rank = walk->needs[rank].rank;
     }
+    int start = rank; // the lowest rank of the circle
+    for (int next = walk->needs[rank].rank; next != rank && head(walk, next) != NULL;
+         next = walk->needs[next].rank) {
+        start = next < start ? next : start;
+    }
+    rank = start;
     char text[900] = "";
-    int start = rank;
     int n_named = 0;
     do {
         describe_wait(walk, rank, text, sizeof text);
