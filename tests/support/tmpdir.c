@@ -92,6 +92,7 @@ char *sc_tmpdir_read(const char *path, size_t *n_p)
     }
     if (text == NULL || ferror(file)) {
         fail_msg("%s: cannot read", path);
+        return NULL; // not reached: fail_msg leaves the test
     }
     fclose(file);
     text[n] = '\0';
