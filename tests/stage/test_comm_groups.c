@@ -1,0 +1,269 @@
+/* Groups: all_gather and all_reduce, bit-equal to the sum in group order, operations back to back,
+   several groups at once. */
+#include "tests/stage/comm_world.h"
+
+#include "base/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void gather(world *w, int rank, int group, const void *in, size_t bytes, void *out,
+                   uint64_t cookie)
+{
+    sc_comm *comm = w->ranks[rank].comm;
+    sc_err err = {0};
+    comm->ops->all_gather(comm, group, in, bytes, out, cookie, &err);
+    assert_string_equal(err.text, "");
+}
+
+static void reduce(world *w, int rank, int group, float *buf, size_t n, uint64_t cookie)
+{
+    sc_comm *comm = w->ranks[rank].comm;
+    sc_err err = {0};
+    comm->ops->all_reduce(comm, group, buf, n, cookie, &err);
+    assert_string_equal(err.text, "");
+}
+
+static void one_gather(const char *transport, int n_ranks, size_t bytes)
+{
+    world w;
+    size_t n = (size_t)n_ranks;
+    unsigned char *in = malloc(n * bytes);
+    unsigned char *out = calloc(n, n * bytes);
+    world_init(&w, transport, n_ranks);
+    world_group(&w, 0, 0, n_ranks, n * bytes);
+    world_open(&w);
+    world_connect(&w);
+    for (int rank = 0; rank < n_ranks; rank++) {
+        world_fill(in + (size_t)rank * bytes, bytes, 50 + (uint64_t)rank);
+        gather(&w, rank, 0, in + (size_t)rank * bytes, bytes, out + (size_t)rank * n * bytes, 3);
+    }
+    for (int rank = 0; rank < n_ranks; rank++) {
+        world_expect(&w, rank, SC_COMM_GROUP_DONE, 0, 3);
+        for (int member = 0; member < n_ranks; member++) {
+            world_check(out + (size_t)rank * n * bytes + (size_t)member * bytes, bytes,
+                        50 + (uint64_t)member);
+        }
+    }
+    world_done(&w);
+    free(in);
+    free(out);
+}
+
+static void test_all_gather(void **state)
+{
+    static const size_t sizes[] = {1, 8, 77, 4096, SC_COMM_CHUNK_BYTES, SC_COMM_CHUNK_BYTES + 3};
+    for (int n_ranks = 1; n_ranks <= 5; n_ranks++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            one_gather(*state, n_ranks, sizes[i]);
+        }
+    }
+}
+
+/* Many members, and big pieces: around the ring. */
+static void test_all_gather_ring(void **state)
+{
+    one_gather(*state, 10, 100);
+    one_gather(*state, 9, SC_COMM_CHUNK_BYTES / 2);
+    one_gather(*state, 3, 5 * SC_COMM_CHUNK_BYTES + 1);
+}
+
+/* Values of very different size, so that another order of addition gives other bits. */
+static float value(int rank, size_t i)
+{
+    float x = sc_rng_uniform(11, (uint64_t)rank, i) - 0.5f;
+    return i % 3 == 0 ? x * 1e6f : x;
+}
+
+static void fill_values(float *buf, size_t n, int rank)
+{
+    for (size_t i = 0; i < n; i++) {
+        buf[i] = value(rank, i);
+    }
+}
+
+static void check_sum(const float *buf, size_t n, int first, int n_ranks)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = value(first, i);
+        for (int member = 1; member < n_ranks; member++) {
+            sum += value(first + member, i);
+        }
+        if (memcmp(&sum, &buf[i], sizeof sum) != 0) {
+            fail_msg("%d ranks, element %zu of %zu: %a, not %a", n_ranks, i, n, (double)buf[i],
+                     (double)sum);
+        }
+    }
+}
+
+static void one_reduce(const char *transport, int n_ranks, size_t n)
+{
+    world w;
+    float *bufs = malloc((size_t)n_ranks * n * sizeof *bufs);
+    world_init(&w, transport, n_ranks);
+    world_group(&w, 0, 0, n_ranks, n * sizeof *bufs);
+    world_open(&w);
+    world_connect(&w);
+    for (int rank = 0; rank < n_ranks; rank++) {
+        fill_values(bufs + (size_t)rank * n, n, rank);
+        reduce(&w, rank, 0, bufs + (size_t)rank * n, n, 4);
+    }
+    for (int rank = 0; rank < n_ranks; rank++) {
+        world_expect(&w, rank, SC_COMM_GROUP_DONE, 0, 4);
+        check_sum(bufs + (size_t)rank * n, n, 0, n_ranks);
+    }
+    world_done(&w);
+    free(bufs);
+}
+
+static void test_all_reduce(void **state)
+{
+    static const size_t sizes[] = {1, 15, 16, 17, 33, 1025, 65537};
+    for (int n_ranks = 1; n_ranks <= 5; n_ranks++) {
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            one_reduce(*state, n_ranks, sizes[i]);
+        }
+    }
+}
+
+/* Parts of exactly one chunk, of one element more, of several chunks. */
+static void test_all_reduce_big(void **state)
+{
+    size_t chunk = SC_COMM_CHUNK_BYTES / sizeof(float);
+    one_reduce(*state, 2, 2 * chunk);
+    one_reduce(*state, 2, 2 * chunk + 1);
+    one_reduce(*state, 3, 5 * chunk + 7);
+}
+
+/* Every rank calls all its operations at once, in ever another order of ranks: early chunks wait
+   for their operation, and none is mixed up with the next one's. */
+static void test_operations_back_to_back(void **state)
+{
+    enum {
+        N_RANKS = 4,
+        N_OPS = 16,
+        N = 300
+    };
+    static float sums[N_RANKS][N_OPS][N];
+    static unsigned char pieces[N_RANKS][N_OPS][N_RANKS * 8];
+    world w;
+    world_init(&w, *state, N_RANKS);
+    world_group(&w, 0, 0, N_RANKS, sizeof sums[0][0]);
+    world_open(&w);
+    world_connect(&w);
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < N_RANKS; i++) {
+            int rank = (i * 3 + turn) % N_RANKS;
+            for (int op = 0; op < N_OPS; op++) {
+                if (op % 2 == 0) {
+                    fill_values(sums[rank][op], N - (size_t)op, rank);
+                    reduce(&w, rank, 0, sums[rank][op], N - (size_t)op, (uint64_t)op);
+                } else {
+                    unsigned char *own = pieces[rank][op] + (ptrdiff_t)rank * 8;
+                    world_fill(own, 8, (uint64_t)(rank * 100 + op));
+                    gather(&w, rank, 0, own, 8, pieces[rank][op], (uint64_t)op);
+                }
+            }
+        }
+        for (int rank = 0; rank < N_RANKS; rank++) {
+            for (int op = 0; op < N_OPS; op++) {
+                world_expect(&w, rank, SC_COMM_GROUP_DONE, 0, (uint64_t)op);
+                if (op % 2 == 0) {
+                    check_sum(sums[rank][op], N - (size_t)op, 0, N_RANKS);
+                    continue;
+                }
+                for (int m = 0; m < N_RANKS; m++) {
+                    world_check(pieces[rank][op] + (ptrdiff_t)m * 8, 8, (uint64_t)(m * 100 + op));
+                }
+            }
+        }
+    }
+    world_done(&w);
+}
+
+/* Groups {0,1,2} and {1,2,3}: one does not wait for the other, although rank 0 comes last. */
+static void test_groups_are_independent(void **state)
+{
+    enum {
+        N = 100
+    };
+    float a[4][N];
+    float b[4][N];
+    world w;
+    world_init(&w, *state, 4);
+    world_group(&w, 0, 0, 3, sizeof a[0]);
+    world_group(&w, 1, 1, 3, sizeof b[0]);
+    world_open(&w);
+    world_connect(&w);
+    for (int rank = 1; rank < 4; rank++) {
+        if (rank < 3) {
+            fill_values(a[rank], N, rank);
+            reduce(&w, rank, 0, a[rank], N, 1);
+        }
+        fill_values(b[rank], N, rank);
+        reduce(&w, rank, rank < 3 ? 1 : 0, b[rank], N, 2);
+    }
+    for (int rank = 1; rank < 4; rank++) {
+        world_expect(&w, rank, SC_COMM_GROUP_DONE, rank < 3 ? 1 : 0, 2);
+        check_sum(b[rank], N, 1, 3);
+    }
+    fill_values(a[0], N, 0);
+    reduce(&w, 0, 0, a[0], N, 1);
+    for (int rank = 0; rank < 3; rank++) {
+        world_expect(&w, rank, SC_COMM_GROUP_DONE, 0, 1);
+        check_sum(a[rank], N, 0, 3);
+    }
+    world_done(&w);
+}
+
+/* Members that call different operations are told so. */
+static void test_mismatched_operations(void **state)
+{
+    float buf[2][32] = {{0}};
+    world w;
+    world_init(&w, *state, 2);
+    world_group(&w, 0, 0, 2, sizeof buf[0]);
+    world_open(&w);
+    world_connect(&w);
+    reduce(&w, 0, 0, buf[0], 32, 1);
+    reduce(&w, 1, 0, buf[1], 31, 1);
+    world_expect_failure(&w, 0, "group 0 operation 0: expected part frames of 128 bytes");
+    world_done(&w);
+}
+
+static void test_limits(void **state)
+{
+    float buf[33] = {0};
+    world w;
+    sc_err err;
+    world_init(&w, *state, 2);
+    world_group(&w, 0, 0, 2, 32 * sizeof buf[0]);
+    world_open(&w);
+    sc_comm *comm = w.ranks[0].comm;
+    assert_int_equal(comm->ops->all_reduce(comm, 0, buf, 33, 0, &err), SC_LIMIT);
+    assert_non_null(strstr(err.text, "132 bytes, 1 to 128 fit"));
+    assert_int_equal(comm->ops->all_reduce(comm, 0, buf, 0, 0, &err), SC_LIMIT);
+    assert_int_equal(comm->ops->all_reduce(comm, 0, buf, SIZE_MAX / 2, 0, &err), SC_LIMIT);
+    assert_int_equal(comm->ops->all_gather(comm, 0, buf, 65, buf, 0, &err), SC_LIMIT);
+    assert_int_equal(comm->ops->all_gather(comm, 0, buf, SIZE_MAX / 2 + 2, buf, 0, &err),
+                     SC_LIMIT);
+    world_done(&w);
+}
+
+#define ON(transport, f) {#f " " transport, f, NULL, NULL, transport}
+#define ALL(transport) \
+    ON(transport, test_all_gather), ON(transport, test_all_gather_ring), \
+        ON(transport, test_all_reduce), ON(transport, test_all_reduce_big), \
+        ON(transport, test_operations_back_to_back), ON(transport, test_groups_are_independent), \
+        ON(transport, test_mismatched_operations), ON(transport, test_limits)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {ALL("ipc"), ALL("tcp")};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
