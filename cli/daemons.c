@@ -90,7 +90,7 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
             goto out;
         }
         fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
-        SC_GOTO(sc_relay_open(relay, STDERR_FILENO, &log_fd, err));
+        SC_GOTO(sc_relay_open(relay, job->is_verbose ? STDERR_FILENO : -1, &log_fd, err));
     }
     snprintf(announce, sizeof announce, "%d", pipe_fds[1]);
     add_coordinator_words(&w, job, announce);

@@ -10,7 +10,7 @@ void sc_relay_init(sc_relay *relay)
     relay->in_fd = -1;
     relay->log_fd = -1;
     relay->shown_fd = -1;
-    relay->n_shown = 0;
+    relay->is_shown = false;
     relay->n_held = 0;
 }
 
@@ -69,16 +69,20 @@ sc_status sc_relay_set_log(sc_relay *relay, const char *path, sc_err *err)
     return SC_OK;
 }
 
-void sc_relay_hide(sc_relay *relay)
+bool sc_relay_show(sc_relay *relay, int fd)
 {
-    relay->shown_fd = -1;
+    if (!relay->is_shown && relay->n_held > 0) {
+        write_all(fd, relay->held, relay->n_held);
+        relay->is_shown = true;
+    }
+    return relay->is_shown;
 }
 
 static void carry(sc_relay *relay, const char *bytes, size_t n)
 {
     if (relay->shown_fd >= 0) {
         write_all(relay->shown_fd, bytes, n);
-        relay->n_shown += n;
+        relay->is_shown = true;
     }
     if (relay->log_fd >= 0) {
         write_all(relay->log_fd, bytes, n);

@@ -134,6 +134,9 @@ static void fail(runner *r, sc_status status)
 {
     r->status = status;
     r->has_failed = true;
+    if (r->phase == STARTING) {
+        sc_relay_show(&r->relay, STDERR_FILENO);
+    }
     enter(r, TERMINATING);
 }
 
@@ -161,7 +164,8 @@ static void end_start(runner *r)
         return;
     }
     // It has told why on its standard error, unless it was killed or ended without a word.
-    r->result->is_told = code > 0 && (r->job.is_dry_run || r->relay.n_shown > 0);
+    bool is_shown = sc_relay_show(&r->relay, STDERR_FILENO) || r->job.is_dry_run;
+    r->result->is_told = code > 0 && is_shown;
     fail(r, sc_status_fail(&r->err, code > 0 ? find_status(code) : SC_FAILED,
                            "the coordinator ended before it was ready: %s", end));
 }
@@ -259,9 +263,6 @@ static sc_status begin_watch(runner *r, sc_err *err)
     r->result->run_dir = strdup(r->announce.run_dir);
     SC_TRY(sc_daemons_log_path(r->announce.run_dir, "coordinator", log_path, sizeof log_path, err));
     SC_TRY(sc_relay_set_log(&r->relay, log_path, err));
-    if (!r->job.is_verbose) {
-        sc_relay_hide(&r->relay);
-    }
     enter(r, WATCHING);
     SC_TRY(sc_client_open(r->announce.endpoint, &r->client, err));
     SC_TRY(sc_client_watch(r->client, err));

@@ -66,7 +66,9 @@ static void test_interrupt_asks_the_coordinator(void **state)
 
 static void test_interrupt_before_the_coordinator_is_ready(void **state)
 {
-    sc_proc *proc = start(*state, "hang", "ok");
+    static const char *const ARGS[] = {"run", "job.yaml", "-v", NULL};
+    const sc_fake_run run = {.coordinator = "hang", .dir = *state};
+    sc_proc *proc = sc_fake_run_start(&run, ARGS);
     sc_proc_expect_line(proc, SC_PROC_ERR, "hanging", PATIENCE_MS);
     sc_proc_signal(proc, SIGINT);
     sc_proc_expect_exit(proc, 130, AT_ONCE_MS);
