@@ -66,8 +66,9 @@ static double own_log(double x)
 static void own_sincos(double u, double *sin_out, double *cos_out)
 {
     int octant = (int)(u * 8.0);
-    int quarter = ((octant + 1) / 2) % 4;
-    double t = (u - (octant + 1) / 2 * 0.25) * 6.28318530717958648; // in [-pi/4, pi/4]
+    int nearest = (octant + 1) / 2; // quarter turn
+    int quarter = nearest % 4;
+    double t = (u - nearest * 0.25) * 6.28318530717958648; // in [-pi/4, pi/4]
     double z = t * t;
     double s =
         t * (1 + z * (-1.0 / 6 +

@@ -5,32 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char *const TEXTS[] = {
+#define STATUS_TEXT(name, code, text) text,
+    SC_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+};
+
+static const int EXIT_CODES[] = {
+#define STATUS_CODE(name, code, text) code,
+    SC_STATUS_MAP(STATUS_CODE)
+#undef STATUS_CODE
+};
+
 const char *sc_status_text(sc_status status)
 {
-#define TEXT_CASE(name, code, text) \
-    case SC_##name: \
-        return text;
-    switch (status) {
-        SC_STATUS_MAP(TEXT_CASE)
-    case SC_STATUS_COUNT:
-        break;
-    }
-#undef TEXT_CASE
-    return "unknown status";
+    return (unsigned)status < SC_STATUS_COUNT ? TEXTS[status] : "unknown status";
 }
 
 int sc_status_exit_code(sc_status status)
 {
-#define CODE_CASE(name, code, text) \
-    case SC_##name: \
-        return code;
-    switch (status) {
-        SC_STATUS_MAP(CODE_CASE)
-    case SC_STATUS_COUNT:
-        break;
-    }
-#undef CODE_CASE
-    return 1;
+    return (unsigned)status < SC_STATUS_COUNT ? EXIT_CODES[status] : 1;
 }
 
 sc_status sc_status_fail(sc_err *err, sc_status status, const char *format, ...)
