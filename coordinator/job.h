@@ -77,10 +77,10 @@ typedef struct sc_job {
     bool save_gradients;  // gradients of step 0 as safetensors (before the optimizer)
 } sc_job;
 
-/* Reads and checks a job file with overrides "key.path=value" applied on top (as --set gives them).
-   Paths in the file are relative to the current folder. Checks everything that needs no other file:
-   types, limits, names, heads dividing the width, sequence within n_positions, stages within
-   layers, layers_per_stage's length and sum. Caller frees. */
+/* io/job_load.c: reads and checks a job file with overrides "key.path=value" applied on top (as
+   --set gives them). Paths in the file are relative to the current folder. Checks everything that
+   needs no other file: types, limits, names, heads dividing the width, sequence within n_positions,
+   stages within layers, layers_per_stage's length and sum. Caller frees. */
 sc_status sc_job_load(const char *path, const char *const *overrides, size_t n_overrides,
                       sc_job **out, sc_err *err);
 /* The same over n bytes of text; path is only for messages. */

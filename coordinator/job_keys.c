@@ -170,6 +170,13 @@ void sc_job_keys_add_limits(const sc_job_key *key, sc_text *text)
 
 /* --- reading values --------------------------------------------------------------------------- */
 
+static bool is_empty(const sc_job_node *node)
+{
+    return node->kind == SC_JOB_NODE_SCALAR && !node->is_quoted &&
+           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
+            strcmp(node->text, "null") == 0);
+}
+
 /* "job.yaml:3:4: model.n_layer: 2.5 is not a whole number; choose a whole number, 1 to 1024" */
 static sc_status refuse(const sc_job_key *key, const sc_job_node *node, const char *what,
                         sc_err *err)
@@ -181,7 +188,7 @@ static sc_status refuse(const sc_job_key *key, const sc_job_node *node, const ch
     if (status != SC_OK) {
         return status;
     }
-    bool is_text = node->kind == SC_JOB_NODE_SCALAR && node->text[0] != '\0';
+    bool is_text = node->kind == SC_JOB_NODE_SCALAR && !is_empty(node);
     const char *quote = is_text && node->is_quoted ? "\"" : "";
     status = sc_job_yaml_fail(&node->mark, key->path, err, "%s%.64s%s%s%s; it takes: %s", quote,
                               is_text ? node->text : "", quote, is_text ? " " : "", what, words);
@@ -195,7 +202,8 @@ static bool is_in_range(const sc_job_key *key, double value)
            (key->is_open_max ? value < key->max : value <= key->max);
 }
 
-static sc_status read_int(const sc_job_key *key, const sc_job_node *node, int64_t *out, sc_err *err)
+static sc_status parse_int(const sc_job_key *key, const sc_job_node *node, int64_t *out,
+                           sc_err *err)
 {
     const char *wrong = node->is_quoted ? "is text in quotes" : sc_job_scalar_int(node->text, out);
     if (wrong == NULL && !is_in_range(key, (double)*out)) {
@@ -204,34 +212,59 @@ static sc_status read_int(const sc_job_key *key, const sc_job_node *node, int64_
     return wrong == NULL ? SC_OK : refuse(key, node, wrong, err);
 }
 
-static sc_status read_real(const sc_job_key *key, const sc_job_node *node, double *out, sc_err *err)
+static sc_status read_int(const sc_job_key *key, const sc_job_node *node, void *field, sc_err *err)
 {
-    const char *wrong = node->is_quoted ? "is text in quotes" : sc_job_scalar_real(node->text, out);
-    if (wrong == NULL && !is_in_range(key, *out)) {
+    int64_t value = 0;
+    SC_TRY(parse_int(key, node, &value, err));
+    int narrow = (int)value;
+    if (key->type == SC_JOB_KEY_INT) {
+        memcpy(field, &narrow, sizeof narrow);
+    } else {
+        memcpy(field, &value, sizeof value);
+    }
+    return SC_OK;
+}
+
+static sc_status read_real(const sc_job_key *key, const sc_job_node *node, void *field, sc_err *err)
+{
+    double value = 0;
+    const char *wrong =
+        node->is_quoted ? "is text in quotes" : sc_job_scalar_real(node->text, &value);
+    if (wrong == NULL && !is_in_range(key, value)) {
         wrong = "is out of range";
     }
-    return wrong == NULL ? SC_OK : refuse(key, node, wrong, err);
+    if (wrong != NULL) {
+        return refuse(key, node, wrong, err);
+    }
+    memcpy(field, &value, sizeof value);
+    return SC_OK;
 }
 
-static sc_status read_bool(const sc_job_key *key, const sc_job_node *node, bool *out, sc_err *err)
+static sc_status read_bool(const sc_job_key *key, const sc_job_node *node, void *field, sc_err *err)
 {
-    const char *wrong = node->is_quoted ? "is text in quotes" : sc_job_scalar_bool(node->text, out);
-    return wrong == NULL ? SC_OK : refuse(key, node, wrong, err);
+    bool value = false;
+    const char *wrong =
+        node->is_quoted ? "is text in quotes" : sc_job_scalar_bool(node->text, &value);
+    if (wrong != NULL) {
+        return refuse(key, node, wrong, err);
+    }
+    memcpy(field, &value, sizeof value);
+    return SC_OK;
 }
 
-static sc_status read_choice(const sc_job_key *key, const sc_job_node *node, int *out, sc_err *err)
+static sc_status read_choice(const sc_job_key *key, const sc_job_node *node, void *field,
+                             sc_err *err)
 {
     for (int i = 0; i < SC_JOB_CHOICES_MAX && key->choices[i] != NULL; i++) {
         if (strcmp(node->text, key->choices[i]) == 0) {
-            *out = i;
+            memcpy(field, &i, sizeof i);
             return SC_OK;
         }
     }
     return refuse(key, node, "is not known", err);
 }
 
-static sc_status read_text(const sc_job_key *key, const sc_job_node *node, sc_job *job,
-                           const char **out, sc_err *err)
+static sc_status read_text(const sc_job_key *key, const sc_job_node *node, sc_job *job, sc_err *err)
 {
     size_t n = strlen(node->text);
     if (n > SC_JOB_TEXT_MAX) {
@@ -244,15 +277,12 @@ static sc_status read_text(const sc_job_key *key, const sc_job_node *node, sc_jo
                                     "a text with a control character; write it on one line");
         }
     }
-    *out = sc_arena_strndup(&job->arena, node->text, n);
-    return *out == NULL ? sc_status_fail(err, SC_NO_MEMORY, "no memory for %s", key->path) : SC_OK;
-}
-
-static bool is_empty(const sc_job_node *node)
-{
-    return node->kind == SC_JOB_NODE_SCALAR && !node->is_quoted &&
-           (node->text[0] == '\0' || strcmp(node->text, "~") == 0 ||
-            strcmp(node->text, "null") == 0);
+    const char *copy = sc_arena_strndup(&job->arena, node->text, n);
+    if (copy == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for %s", key->path);
+    }
+    memcpy((char *)job + key->offset, &copy, sizeof copy);
+    return SC_OK;
 }
 
 static sc_status read_ints(const sc_job_key *key, const sc_job_node *node, sc_job *job, sc_err *err)
@@ -267,7 +297,7 @@ static sc_status read_ints(const sc_job_key *key, const sc_job_node *node, sc_jo
         if (item->kind != SC_JOB_NODE_SCALAR || is_empty(item)) {
             return refuse(key, item, "an item that is no number", err);
         }
-        SC_TRY(read_int(key, item, &value, err));
+        SC_TRY(parse_int(key, item, &value, err));
         items[n++] = (int)value;
     }
     const int *list = items;
@@ -276,44 +306,24 @@ static sc_status read_ints(const sc_job_key *key, const sc_job_node *node, sc_jo
     return SC_OK;
 }
 
-static sc_status read_scalar(const sc_job_key *key, const sc_job_node *node, sc_job *job,
-                             sc_err *err)
+static sc_status read_value(const sc_job_key *key, const sc_job_node *node, sc_job *job,
+                            sc_err *err)
 {
-    char *field = (char *)job + key->offset;
-    union {
-        int64_t whole;
-        double real;
-        bool is_set;
-        int choice;
-        const char *text;
-    } value = {0};
+    void *field = (char *)job + key->offset;
     switch (key->type) {
-    case SC_JOB_KEY_INT: {
-        SC_TRY(read_int(key, node, &value.whole, err));
-        int narrow = (int)value.whole;
-        memcpy(field, &narrow, sizeof narrow);
-        break;
-    }
+    case SC_JOB_KEY_INT:
     case SC_JOB_KEY_COUNT:
-        SC_TRY(read_int(key, node, &value.whole, err));
-        memcpy(field, &value.whole, sizeof value.whole);
-        break;
+        return read_int(key, node, field, err);
     case SC_JOB_KEY_REAL:
-        SC_TRY(read_real(key, node, &value.real, err));
-        memcpy(field, &value.real, sizeof value.real);
-        break;
+        return read_real(key, node, field, err);
     case SC_JOB_KEY_BOOL:
-        SC_TRY(read_bool(key, node, &value.is_set, err));
-        memcpy(field, &value.is_set, sizeof value.is_set);
-        break;
+        return read_bool(key, node, field, err);
     case SC_JOB_KEY_CHOICE:
-        SC_TRY(read_choice(key, node, &value.choice, err));
-        memcpy(field, &value.choice, sizeof value.choice);
-        break;
-    default:
-        SC_TRY(read_text(key, node, job, &value.text, err));
-        memcpy(field, &value.text, sizeof value.text);
-        break;
+        return read_choice(key, node, field, err);
+    case SC_JOB_KEY_TEXT:
+        return read_text(key, node, job, err);
+    case SC_JOB_KEY_INTS:
+        return read_ints(key, node, job, err);
     }
     return SC_OK;
 }
@@ -330,8 +340,7 @@ sc_status sc_job_keys_set(const sc_job_key *key, const sc_job_node *node, sc_job
                                                            : "is no list";
         return refuse(key, node, what, err);
     }
-    return key->type == SC_JOB_KEY_INTS ? read_ints(key, node, job, err)
-                                        : read_scalar(key, node, job, err);
+    return read_value(key, node, job, err);
 }
 
 sc_status sc_job_keys_set_defaults(sc_job *job, sc_err *err)

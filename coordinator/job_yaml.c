@@ -1,5 +1,6 @@
 #include "coordinator/job_yaml.h"
 
+#include <assert.h>
 #include <libfyaml.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -182,10 +183,16 @@ static sc_status take_scalar(builder *b, struct fy_event *event, sc_job_mark mar
     if (expects_key(b)) {
         return take_key(b, copy, mark);
     }
+    enum fy_scalar_style style =
+        text == NULL ? FYSS_PLAIN : fy_token_scalar_style(event->scalar.value);
+    if (style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED) {
+        mark.column--; // libfyaml points behind the quote
+    }
     sc_job_node *node = NULL;
     SC_TRY(add_node(b, SC_JOB_NODE_SCALAR, mark, &node));
+    assert(node != NULL);
     node->text = copy;
-    node->is_quoted = text != NULL && fy_token_scalar_style(event->scalar.value) != FYSS_PLAIN;
+    node->is_quoted = style != FYSS_PLAIN;
     return SC_OK;
 }
 
@@ -206,6 +213,7 @@ static sc_status take_start(builder *b, sc_job_node_kind kind, sc_job_mark mark)
 
 static void take_end(builder *b)
 {
+    assert(b->open != NULL);
     b->depth--;
     b->open = b->open->parent;
 }
@@ -230,6 +238,7 @@ static sc_status take_event(builder *b, struct fy_event *event)
 {
     sc_job_mark mark = mark_of(b, event);
     if (has_decoration(event)) {
+        mark.column -= event->type == FYET_ALIAS; // libfyaml points behind the star
         return sc_job_yaml_fail(&mark, "", b->err,
                                 "anchors (&), aliases (*) and tags (!) are not used here; write "
                                 "the value itself");

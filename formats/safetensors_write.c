@@ -131,9 +131,9 @@ static sc_status write_data(const sc_safetensor *tensor, sc_safetensors_sink sin
     return SC_OK;
 }
 
-sc_status sc_safetensors_write_all(const sc_safetensor *tensors, size_t n_tensors,
-                                   const char *const *metadata, size_t n_metadata,
-                                   sc_safetensors_sink sink, void *context, sc_err *err)
+sc_status sc_safetensors_write(const sc_safetensor *tensors, size_t n_tensors,
+                               const char *const *metadata, size_t n_metadata,
+                               sc_safetensors_sink sink, void *context, sc_err *err)
 {
     if (n_tensors > SC_SAFETENSORS_TENSORS_MAX) {
         return sc_status_fail(err, SC_LIMIT, "%zu tensors, a file holds at most %d", n_tensors,

@@ -22,8 +22,8 @@ typedef sc_status (*sc_safetensors_sink)(void *context, const void *bytes, size_
 /* Hands the whole file to the sink, piece by piece, tensors in the given order. metadata:
    n_metadata pairs key, value (2 n_metadata strings), may be NULL. Refuses two tensors of one name.
  */
-sc_status sc_safetensors_write_all(const sc_safetensor *tensors, size_t n_tensors,
-                                   const char *const *metadata, size_t n_metadata,
-                                   sc_safetensors_sink sink, void *context, sc_err *err);
+sc_status sc_safetensors_write(const sc_safetensor *tensors, size_t n_tensors,
+                               const char *const *metadata, size_t n_metadata,
+                               sc_safetensors_sink sink, void *context, sc_err *err);
 
 #endif
