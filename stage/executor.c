@@ -130,6 +130,12 @@ bool sc_executor_is_row_done(const sc_executor *ex)
     return true;
 }
 
+void sc_executor_end(sc_executor *ex)
+{
+    assert(sc_executor_is_row_done(ex));
+    ex->is_running = false;
+}
+
 int sc_executor_current(const sc_executor *ex, int *waits_for_p)
 {
     *waits_for_p = SC_EXECUTOR_NONE;

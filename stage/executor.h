@@ -123,6 +123,8 @@ void sc_executor_on_computed(sc_executor *ex, int index, int64_t start_ns, int64
                              int64_t weight_ns);
 /* Every action is done and every send has let go. */
 bool sc_executor_is_row_done(const sc_executor *ex);
+/* Ends the step; only when the row is done. */
+void sc_executor_end(sc_executor *ex);
 
 /* Where the row stands: the first action not done (SC_EXECUTOR_NONE when all are), and the rank
    whose message it waits for (SC_EXECUTOR_NONE when it has its input). */

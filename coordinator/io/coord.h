@@ -1,0 +1,134 @@
+/*
+ * coord - what the files of the coordinator's loop share: its state and its peers.
+ *
+ * coord_loop.c polls and owns everything; coord_peers.c sends and keeps the table of peers;
+ * coord_handle.c reacts to messages; coord_act.c carries out the step loop's effects;
+ * coord_record.c writes the run folder.
+ */
+#ifndef SC_COORDINATOR_IO_COORD_H
+#define SC_COORDINATOR_IO_COORD_H
+
+#include "coordinator/bubble.h"
+#include "coordinator/io/coord_loop.h"
+#include "coordinator/io/probe.h"
+#include "coordinator/steploop.h"
+
+enum {
+    SC_COORD_PEERS_MAX = 4096,
+    SC_COORD_ID_MAX = 255,
+    SC_COORD_NONE = -1
+};
+
+typedef enum sc_coord_peer_kind {
+    SC_COORD_STRANGER,
+    SC_COORD_WORKER,
+    SC_COORD_CLIENT
+} sc_coord_peer_kind;
+
+/* Whoever sent a message: known by the routing id of its connection. */
+typedef struct sc_coord_peer {
+    bool is_used;
+    sc_coord_peer_kind kind;
+    unsigned char id[SC_COORD_ID_MAX];
+    size_t n_id;
+    int fd;           // descriptor of its connection, to match disconnect events
+    bool is_watching; // client: wants PROGRESS and FINISHED
+    uint64_t seq;     // of the messages we sent to it
+    /* workers */
+    int rank;     // SC_COORD_NONE before ASSIGN
+    bool is_gone; // said BYE, was found out, or closed
+    char host[64];
+    char boot_id[64];
+    char device[32];
+    char isa[32];
+    uint32_t pid;
+    char liveness[64];
+    char endpoint[128]; // of its data socket
+    uint64_t planned_bytes;
+    sc_probe probe;
+} sc_coord_peer;
+
+/* A step's numbers of one rank, until every rank reported it. */
+typedef struct sc_coord_step {
+    double loss_sum;
+    uint64_t n_valid;
+    double grad_norm;
+    int64_t window_ns;
+    sc_bubble_split split;
+} sc_coord_step;
+
+/* The latest step's spans of one rank, for the trace. */
+typedef struct sc_coord_spans {
+    sc_msg_span *spans;
+    size_t n;
+    size_t capacity;
+    uint64_t step;
+} sc_coord_spans;
+
+typedef struct sc_coord {
+    sc_coord_config *config;
+    const sc_job *job;
+    const sc_plan *plan;
+    sc_arena arena; // lives as long as the run
+    uint64_t epoch;
+    void *zmq;
+    void *router;
+    void *monitor;
+    int signal_fd;
+    sc_coord_peer *peers; // (SC_COORD_PEERS_MAX); a worker's slot is its number everywhere
+    int n_peers;          // slots ever used
+    int *peer_of_rank;    // (n_ranks)
+    sc_membership *membership;
+    sc_steploop steps;
+    sc_bubble *bubble;
+    sc_coord_step *step_numbers; // (SC_STEPLOOP_WINDOW)(n_ranks)
+    sc_coord_spans *last_spans;  // (n_ranks)
+    char **row_texts;            // (n_ranks) lowered row
+    char **compute_texts;        // (n_ranks) compute actions, as REPORT.executed must read
+    double first_loss;
+    double last_loss;
+    int64_t train_start_ns;
+    int64_t train_end_ns;
+    uint64_t n_valid_total;
+    bool is_over; // FINISH was acted on
+    int64_t over_ns;
+    sc_status status;
+    sc_err err;
+    char *summary; // text table, malloc
+} sc_coord;
+
+int64_t sc_coord_loop_now_ns(void);
+
+/* coord_peers.c */
+sc_coord_peer *sc_coord_peers_find(sc_coord *c, const unsigned char *id, size_t n_id);
+/* NULL when the table is full. */
+sc_coord_peer *sc_coord_peers_add(sc_coord *c, const unsigned char *id, size_t n_id);
+void sc_coord_peers_drop(sc_coord *c, sc_coord_peer *peer);
+int sc_coord_peers_index(const sc_coord *c, const sc_coord_peer *peer);
+int sc_coord_peers_count_workers(const sc_coord *c);
+/* Packs and sends; a peer that cannot be reached is left to membership. */
+void sc_coord_peers_send(sc_coord *c, sc_coord_peer *peer, sc_msg *msg);
+/* To every assigned worker that is not gone. */
+void sc_coord_peers_send_workers(sc_coord *c, sc_msg *msg);
+/* To every watching client. */
+void sc_coord_peers_send_watchers(sc_coord *c, sc_msg *msg);
+
+/* coord_handle.c: one message from a peer (NULL msg text errors are logged). */
+void sc_coord_handle_message(sc_coord *c, const unsigned char *id, size_t n_id, int fd,
+                             const sc_msg *msg);
+void sc_coord_handle_disconnect(sc_coord *c, int fd);
+void sc_coord_handle_membership(sc_coord *c, const sc_membership_effect *effect);
+
+/* coord_act.c */
+void sc_coord_act_all(sc_coord *c);
+void sc_coord_act_progress(sc_coord *c, sc_coord_peer *only, double loss, double grad_norm,
+                           double lr, double step_ns);
+
+/* coord_record.c */
+sc_status sc_coord_record_start(sc_coord *c, sc_err *err);
+sc_status sc_coord_record_workers(sc_coord *c, sc_err *err);
+sc_status sc_coord_record_step(sc_coord *c, uint64_t step, double lr, sc_err *err);
+/* Summary, trace and timeline; fills c->summary. */
+sc_status sc_coord_record_end(sc_coord *c, sc_err *err);
+
+#endif

@@ -1,0 +1,241 @@
+#include "stage/io/epoch.h"
+
+#include "base/log.h"
+#include "stage/executor_compile.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <string.h>
+
+enum {
+    GROUP_ALL = 0,
+    GROUP_TIED = 1,
+    PACED_MESSAGE_BYTES = 64,
+    CHANNEL_SLOTS = 2,
+    RANKS_MAX = 1024
+};
+
+/* Paced runs have no data: an epoch that no run reaches the end of. */
+#define PACED_SAMPLES (UINT64_C(1) << 32)
+
+static sc_status check_sizes(const sc_msg_assign *a, sc_err *err)
+{
+    if (a->n_ranks < 1 || a->n_ranks > RANKS_MAX || a->rank >= a->n_ranks ||
+        a->n_stages < a->n_ranks || a->n_stages > SC_STAGES_MAX || a->n_mb < 1 ||
+        a->n_mb > SC_MICROBATCHES_MAX || a->micro_batch_size < 1 || a->sequence_length < 1 ||
+        a->threads < 1) {
+        return sc_status_fail(err, SC_PROTOCOL,
+                              "assignment out of range: rank %u of %u, %zu stages, %u microbatches",
+                              a->rank, a->n_ranks, a->n_stages, a->n_mb);
+    }
+    for (size_t s = 0; s < a->n_stages; s++) {
+        if (a->stages[s].stage != s || a->stages[s].rank >= a->n_ranks) {
+            return sc_status_fail(err, SC_PROTOCOL, "assignment: stage %zu is stage %u on rank %u",
+                                  s, a->stages[s].stage, a->stages[s].rank);
+        }
+    }
+    return SC_OK;
+}
+
+static sc_status compile_plan(sc_epoch *ep, sc_err *err)
+{
+    const sc_msg_assign *a = &ep->assign;
+    SC_TRY(
+        sc_table_new("assigned", (int)a->n_ranks, (int)a->n_stages, (int)a->n_mb, &ep->table, err));
+    for (size_t s = 0; s < a->n_stages; s++) {
+        ep->table->rank_of_stage[s] = (int)a->stages[s].rank;
+    }
+    ep->table->is_lowered = true;
+    SC_TRY(sc_table_row_parse(ep->table, (int)a->rank, a->row, strlen(a->row), err));
+    return sc_executor_compile_row(ep->table, (int)a->rank, CHANNEL_SLOTS, &ep->arena, &ep->ex,
+                                   err);
+}
+
+static sc_status open_model(sc_epoch *ep, sc_err *err)
+{
+    const sc_msg_assign *a = &ep->assign;
+    const sc_msg_model *m = &a->model;
+    ep->batch = (sc_batch_plan){.seed = a->seed, .n_samples = PACED_SAMPLES};
+    ep->batch.B = (int)a->micro_batch_size;
+    ep->batch.n_mb = (int)a->n_mb;
+    ep->batch.T = (int)a->sequence_length;
+    if (ep->is_paced) {
+        ep->message_bytes = PACED_MESSAGE_BYTES;
+        return SC_OK;
+    }
+    ep->spec = (sc_model_spec){.n_layer = (int)m->n_layer, .n_head = (int)m->n_head};
+    ep->spec.n_embd = (int)m->n_embd;
+    ep->spec.n_inner = (int)m->n_inner;
+    ep->spec.vocab_size = (int)m->vocab_size;
+    ep->spec.n_positions = (int)m->n_positions;
+    ep->spec.layer_norm_epsilon = m->layer_norm_epsilon;
+    ep->spec.initializer_range = m->initializer_range;
+    ep->spec.tie_word_embeddings = m->tie_word_embeddings;
+    SC_TRY(sc_spec_check(&ep->spec, err));
+    SC_TRY(sc_registry_new(&ep->spec, &ep->registry, err));
+    SC_TRY(sc_dataset_open(a->data_path, a->data_format, ep->batch.T,
+                           (uint64_t)ep->batch.B * (uint64_t)ep->batch.n_mb, ep->spec.vocab_size,
+                           &ep->dataset, err));
+    ep->batch.n_samples = sc_dataset_n_samples(ep->dataset);
+    ep->message_bytes =
+        (size_t)ep->batch.B * (size_t)ep->batch.T * (size_t)ep->spec.n_embd * sizeof(float);
+    return SC_OK;
+}
+
+static void *take(sc_epoch *ep, size_t n, size_t size, bool *is_short)
+{
+    void *p = sc_arena_alloc(&ep->arena, n, size);
+    *is_short = *is_short || p == NULL;
+    return p;
+}
+
+/* Everything small that a step needs; the big blocks come from the backend in the setup. */
+static sc_status allocate(sc_epoch *ep, sc_err *err)
+{
+    bool is_short = false;
+    size_t n_tokens = (size_t)ep->batch.B * (size_t)ep->batch.T;
+    size_t n_actions = (size_t)ep->ex->n_actions;
+    size_t n_mb = (size_t)ep->batch.n_mb;
+    ep->slices = take(ep, ep->assign.n_stages, sizeof(sc_slice *), &is_short);
+    ep->samples = take(ep, (size_t)ep->batch.B, sizeof *ep->samples, &is_short);
+    ep->tokens = take(ep, n_tokens, sizeof *ep->tokens, &is_short);
+    ep->targets = take(ep, n_tokens, sizeof *ep->targets, &is_short);
+    ep->losses = take(ep, n_mb, sizeof *ep->losses, &is_short);
+    ep->valid = take(ep, n_mb, sizeof *ep->valid, &is_short);
+    ep->weight_ns = take(ep, n_actions, sizeof *ep->weight_ns, &is_short);
+    ep->executed = take(ep, n_actions + 1, SC_ACTION_TEXT_MAX, &is_short);
+    ep->spans = take(ep, n_actions, sizeof *ep->spans, &is_short);
+    ep->buffers = take(ep, (size_t)ep->ex->n_edges, sizeof *ep->buffers, &is_short);
+    ep->n_held_max = ep->ex->n_remote_edges * CHANNEL_SLOTS;
+    ep->held = take(ep, (size_t)ep->n_held_max, sizeof *ep->held, &is_short);
+    for (int e = 0; !is_short && e < ep->ex->n_edges; e++) {
+        ep->buffers[e] = take(ep, (size_t)ep->ex->edges[e].n_slots, sizeof(void *), &is_short);
+    }
+    if (is_short) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for a row of %zu actions", n_actions);
+    }
+    return SC_OK;
+}
+
+/* The group of the tied embedding: the ranks of the first and the last stage, when they differ. */
+static bool tied_ranks(const sc_epoch *ep, int ranks[2])
+{
+    int first = ep->table->rank_of_stage[0];
+    int last = ep->table->rank_of_stage[ep->table->n_stages - 1];
+    ranks[0] = first < last ? first : last;
+    ranks[1] = first < last ? last : first;
+    int own = (int)ep->assign.rank;
+    return !ep->is_paced && ep->spec.tie_word_embeddings && first != last &&
+           (own == first || own == last);
+}
+
+static sc_status open_comm(sc_epoch *ep, const char *bind_address, sc_err *err)
+{
+    const sc_executor *ex = ep->ex;
+    size_t n_ranks = ep->assign.n_ranks;
+    bool is_short = false;
+    int pair[2];
+    int *all = take(ep, n_ranks, sizeof *all, &is_short);
+    sc_comm_channel *channels = take(ep, (size_t)ex->n_remote_edges, sizeof *channels, &is_short);
+    if (is_short) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d channels", ex->n_remote_edges);
+    }
+    for (int e = 0; e < ex->n_remote_edges; e++) {
+        const sc_edge *edge = &ex->edges[e];
+        channels[e] = (sc_comm_channel){.from_stage = edge->from_stage, .to_stage = edge->to_stage};
+        channels[e].kind = edge->is_gradient ? SC_COMM_GRADIENT : SC_COMM_ACTIVATION;
+        channels[e].peer_rank = edge->peer_rank;
+        channels[e].is_send = edge->type == SC_EDGE_SEND;
+        channels[e].message_bytes = ep->message_bytes + SC_EPOCH_TRAILER_BYTES;
+        channels[e].window = edge->n_slots;
+    }
+    for (int r = 0; r < (int)n_ranks; r++) {
+        all[r] = r;
+    }
+    sc_comm_group groups[2] = {{.id = GROUP_ALL, .n_ranks = (int)n_ranks, .ranks = all}};
+    groups[0].max_bytes = ep->tail.record_len * sizeof(double);
+    sc_comm_config config = {.epoch = ep->assign.epoch, .rank = (int)ep->assign.rank};
+    config.n_groups = 1;
+    if (tied_ranks(ep, pair)) {
+        groups[1] = (sc_comm_group){.id = GROUP_TIED, .n_ranks = 2, .ranks = pair};
+        groups[1].max_bytes = (size_t)ep->spec.vocab_size * (size_t)ep->spec.n_embd * sizeof(float);
+        config.n_groups = 2;
+        ep->tail.tied_group = 1;
+    }
+    config.n_ranks = (int)n_ranks;
+    config.bind_address = bind_address;
+    config.channels = channels;
+    config.n_channels = ex->n_remote_edges;
+    config.groups = groups;
+    return sc_comm_host_open(&config, &ep->comm, err);
+}
+
+sc_status sc_epoch_new(sc_arena *arena, const sc_msg_assign *assign, sc_compute *compute,
+                       const char *bind_address, sc_epoch **out, sc_err *err)
+{
+    sc_status status = SC_OK;
+    sc_epoch *ep = sc_arena_alloc(arena, 1, sizeof *ep);
+    if (ep == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for a plan epoch");
+    }
+    /* the epoch lives in the arena that it owns from here on */
+    ep->arena = *arena;
+    sc_arena_init(arena, 0);
+    ep->arena.limit_bytes = 0;
+    ep->assign = *assign;
+    ep->compute = compute;
+    ep->tail.tied_group = SC_EXECUTOR_NONE;
+    ep->is_paced = strcmp(assign->slice, "paced") == 0;
+    SC_GOTO(check_sizes(&ep->assign, err));
+    SC_GOTO(compile_plan(ep, err));
+    SC_GOTO(open_model(ep, err));
+    SC_GOTO(allocate(ep, err));
+    SC_GOTO(sc_epoch_tail_init(ep, err));
+    if (assign->n_ranks > 1) {
+        SC_GOTO(open_comm(ep, bind_address, err));
+    }
+    ep->is_connected = ep->comm == NULL;
+    sc_epoch_step_push(ep, SC_EPOCH_TASK_SETUP, 0, sc_epoch_setup_run);
+    *out = ep;
+    ep = NULL;
+out:
+    sc_epoch_free(&ep);
+    return status;
+}
+
+/* The compute thread may still hold buffers: nothing is freed before its queue is empty. */
+static void drain_tasks(sc_epoch *ep)
+{
+    sc_compute_result result;
+    while (ep->n_tasks > 0) {
+        if (sc_compute_pop(ep->compute, &result)) {
+            ep->n_tasks--;
+        } else {
+            sc_spsc_wait(&ep->compute->results);
+        }
+    }
+}
+
+void sc_epoch_free(sc_epoch **epoch)
+{
+    sc_epoch *ep = *epoch;
+    if (ep == NULL) {
+        return;
+    }
+    atomic_store(&ep->is_aborted, true);
+    if (ep->comm != NULL) {
+        ep->comm->ops->abort(ep->comm);
+    }
+    drain_tasks(ep);
+    if (ep->comm != NULL) {
+        ep->comm->ops->close(&ep->comm);
+    }
+    sc_epoch_step_push(ep, SC_EPOCH_TASK_CLOSE, 0, sc_epoch_setup_close);
+    drain_tasks(ep);
+    sc_dataset_close(&ep->dataset);
+    sc_registry_free(&ep->registry);
+    sc_table_free(&ep->table);
+    sc_arena arena = ep->arena; // holds ep itself
+    sc_arena_done(&arena);
+    *epoch = NULL;
+}
