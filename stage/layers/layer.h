@@ -1,0 +1,147 @@
+/*
+ * layer - one layer of a slice: its forward and the two halves of its backward over saved tensors.
+ *
+ * A slice is a list of layers; each has a residual stream (B,T,C) in and out, except the embedding
+ * (tokens in) and the head (loss out). What F saves for B and what I keeps for W is taken from a
+ * tape over one slot's memory, so the bytes in use are counted by the layers that write them, not
+ * by the plan.
+ *
+ * B is I then W: backward_input leaves every tensor that backward_weight needs in `saved` and
+ * `kept`, and a fused B makes the very same calls.
+ *
+ * Threads: the compute thread's; nothing here allocates.
+ */
+#ifndef SC_STAGE_LAYERS_LAYER_H
+#define SC_STAGE_LAYERS_LAYER_H
+
+#include "stage/slice.h"
+
+enum {
+    SC_LAYER_ALIGN = 64, // of every tensor on a tape
+    SC_LAYER_PARAMS_MAX = 6,
+    SC_LAYER_SAVED_MAX = 6,
+    SC_LAYER_KEPT_MAX = 2
+};
+
+/* A stack of tensors over one slot. */
+typedef struct sc_layer_tape {
+    char *base; // borrowed
+    size_t capacity_bytes;
+    size_t used_bytes; // taken so far
+} sc_layer_tape;
+
+/* The next `bytes` of the tape, aligned. Running over is a bug: the slot's size is what the layers
+   take. */
+void *sc_layer_take(sc_layer_tape *tape, size_t bytes);
+
+/* A layer's tensors between F and the end of B or W; which is which is each layer's own business.
+ */
+typedef struct sc_layer_saved {
+    const float *x; // (B,T,C) input; NULL for the embedding
+    void *at[SC_LAYER_SAVED_MAX];
+} sc_layer_saved;
+
+/* A layer's tensors between I and W. */
+typedef struct sc_layer_kept {
+    const float *dy; // (B,T,C) gradient of the output; NULL for the head
+    float *at[SC_LAYER_KEPT_MAX];
+} sc_layer_kept;
+
+/* What the layers of a slice share. */
+typedef struct sc_layer_env {
+    sc_backend *be;    // borrowed
+    sc_stream *stream; // borrowed
+    int64_t B;
+    int64_t T;
+    int64_t C;
+    int64_t V;
+    int64_t inner; // MLP width
+    int64_t n_head;
+    float epsilon;
+    /* Work space; contents last no longer than one call. */
+    float *dattention;       // (B,T,C)
+    void *attention_scratch; // as the backend asks for
+    int32_t *targets;        // (B,T)
+    float *losses;           // (B,T)
+} sc_layer_env;
+
+/* A parameter as its layer uses it. */
+typedef struct sc_layer_param {
+    const float *w;
+    float *grad; // +=
+} sc_layer_param;
+
+typedef struct sc_layer sc_layer;
+
+typedef struct sc_layer_ops {
+    const char *name;
+    int n_params;
+    sc_param_role roles[SC_LAYER_PARAMS_MAX]; // (n_params), the order of sc_layer.params
+    /* Reads saved->x, fills the rest of *saved, writes y (the head: mb's loss; y is NULL). */
+    sc_status (*forward)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
+                         sc_layer_saved *saved, sc_slice_mb *mb, float *y, sc_err *err);
+    /* Reads kept->dy, fills the rest of *kept, writes dx (the embedding: nothing; dx is NULL). */
+    sc_status (*backward_input)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
+                                const sc_layer_saved *saved, sc_layer_kept *kept, float *dx,
+                                sc_err *err);
+    /* Adds to the gradients. */
+    sc_status (*backward_weight)(const sc_layer *layer, const sc_layer_env *env,
+                                 const sc_layer_saved *saved, const sc_layer_kept *kept,
+                                 sc_err *err);
+} sc_layer_ops;
+
+struct sc_layer {
+    const sc_layer_ops *ops;
+    int block; // SC_PARAM_NO_BLOCK for the ends
+    sc_layer_param params[SC_LAYER_PARAMS_MAX];
+};
+
+/* layer_embedding.c: tokens -> wte + wpe */
+extern const sc_layer_ops sc_layer_embedding_ops;
+/* layer_attention.c: x + projection of attention over qkv of norm of x */
+extern const sc_layer_ops sc_layer_attention_ops;
+/* layer_mlp.c: x + projection of gelu of linear of norm of x */
+extern const sc_layer_ops sc_layer_mlp_ops;
+/* layer_head.c: norm, logits, cross entropy */
+extern const sc_layer_ops sc_layer_head_ops;
+
+/* layer_norm.c: a layer norm as part of a layer. Statistics and output are saved tensors. */
+typedef struct sc_layer_norm {
+    float *y;    // (B,T,C)
+    float *mean; // (B,T)
+    float *rstd; // (B,T)
+} sc_layer_norm;
+
+/* Takes the three tensors from the tape and computes them from x. */
+sc_status sc_layer_norm_fwd(const sc_layer_env *env, sc_layer_tape *tape, const float *x,
+                            const sc_layer_param *gain, const sc_layer_param *bias,
+                            sc_layer_norm *out, sc_err *err);
+/* dx = gradient through the norm + residual (NULL: none). */
+sc_status sc_layer_norm_bwd_input(const sc_layer_env *env, const sc_layer_norm *norm,
+                                  const float *x, const sc_layer_param *gain, const float *dy,
+                                  const float *residual, float *dx, sc_err *err);
+sc_status sc_layer_norm_bwd_weight(const sc_layer_env *env, const sc_layer_norm *norm,
+                                   const float *x, const float *dy, const sc_layer_param *gain,
+                                   const sc_layer_param *bias, sc_err *err);
+
+/* layer_linear.c: a linear map over all tokens as part of a layer. w is (K,M), or (M,K) when
+   is_out_in; bias may be NULL. */
+typedef struct sc_layer_linear {
+    const sc_layer_param *w;
+    const sc_layer_param *bias;
+    int64_t K;
+    int64_t M;
+    bool is_out_in;
+} sc_layer_linear;
+
+/* y = x w + bias, then y += residual (NULL: none), or y_act = gelu(y) (NULL: none). */
+sc_status sc_layer_linear_fwd(const sc_layer_env *env, const sc_layer_linear *linear,
+                              const float *x, const float *residual, float *y, float *y_act,
+                              sc_err *err);
+/* dx = dy w^T, times gelu'(pre_act) when given. */
+sc_status sc_layer_linear_bwd_input(const sc_layer_env *env, const sc_layer_linear *linear,
+                                    const float *dy, const float *pre_act, float *dx, sc_err *err);
+sc_status sc_layer_linear_bwd_weight(const sc_layer_env *env, const sc_layer_linear *linear,
+                                     const float *x, const float *dy, sc_err *err);
+
+#endif
