@@ -5,6 +5,7 @@
 #include "stage/io/stage_open.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
