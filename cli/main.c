@@ -17,6 +17,9 @@ typedef struct sc_command {
 /* In the order of --help. */
 static const sc_command COMMANDS[] = {
     {"run", "run a job on this machine", sc_cmd_run_main},
+    {"compare", "run a job under several schedules and compare them", sc_cmd_compare_main},
+    {"status", "ask how a job gets on", sc_cmd_status_main},
+    {"stop", "end a job", sc_cmd_stop_main},
     {"schedule", "list, draw, check and simulate pipeline schedules", sc_cmd_schedule_main},
 };
 

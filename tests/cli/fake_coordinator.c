@@ -57,8 +57,8 @@ static void take_set(fake *f, const char *text)
 {
     if (strncmp(text, "schedule=", 9) == 0) {
         f->schedule = text + 9;
-    } else if (strncmp(text, "steps=", 6) == 0) {
-        f->n_steps = atoi(text + 6); // NOLINT(cert-err34-c): a test's own number
+    } else if (strncmp(text, "train.steps=", 12) == 0) {
+        f->n_steps = atoi(text + 12); // NOLINT(cert-err34-c): a test's own number
     }
 }
 

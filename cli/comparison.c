@@ -1,0 +1,349 @@
+#include "cli/comparison.h"
+
+#include "schedules/text.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CELL_MAX = 64,
+    COLUMNS_MAX = 32,
+    GAP = 2 // spaces between columns
+};
+
+struct sc_comparison {
+    cJSON *schedules; // array of summaries, as sc_comparison_json writes them
+};
+
+typedef enum cell_type {
+    CELL_MS,
+    CELL_RATE,
+    CELL_SHARE,
+    CELL_BYTES,
+    CELL_LOSS
+} cell_type;
+
+typedef struct column {
+    const char *title;
+    const char *section; // object that holds the key; NULL: the summary itself
+    const char *key;
+    cell_type type;
+} column;
+
+static const column COLUMNS[] = {
+    {"step ms", NULL, "step_ms", CELL_MS},
+    {"tokens/s", NULL, "tokens_per_second", CELL_RATE},
+    {"bubble", "bubble", "measured", CELL_SHARE},
+    {"simulated", "bubble", "simulated", CELL_SHARE},
+    {"closed form", "bubble", "closed_form", CELL_SHARE},
+    {"peak activations", "activation_bytes", "measured", CELL_BYTES},
+    {"planned", "activation_bytes", "planned", CELL_BYTES},
+    {"final loss", NULL, "final_loss", CELL_LOSS},
+};
+
+enum {
+    N_COLUMNS = sizeof COLUMNS / sizeof COLUMNS[0]
+};
+
+sc_status sc_comparison_new(sc_comparison **out, sc_err *err)
+{
+    sc_comparison *comparison = calloc(1, sizeof *comparison);
+    if (comparison != NULL) {
+        comparison->schedules = cJSON_CreateArray();
+    }
+    if (comparison == NULL || comparison->schedules == NULL) {
+        sc_comparison_free(&comparison);
+        return sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
+    }
+    *out = comparison;
+    return SC_OK;
+}
+
+void sc_comparison_free(sc_comparison **comparison)
+{
+    if (*comparison != NULL) {
+        cJSON_Delete((*comparison)->schedules);
+        free(*comparison);
+        *comparison = NULL;
+    }
+}
+
+static const cJSON *find(const cJSON *summary, const column *c)
+{
+    const cJSON *section =
+        c->section == NULL ? summary : cJSON_GetObjectItemCaseSensitive(summary, c->section);
+    return cJSON_GetObjectItemCaseSensitive(section, c->key);
+}
+
+static const cJSON *find_causes(const cJSON *summary)
+{
+    return cJSON_GetObjectItemCaseSensitive(summary, "causes_ms");
+}
+
+/* The causes are those of `first`, in its order. */
+static sc_status check_causes(const cJSON *summary, const cJSON *first, sc_err *err)
+{
+    const cJSON *causes = find_causes(summary);
+    int n = cJSON_GetArraySize(causes);
+    if (!cJSON_IsObject(causes) || n < 1 || n > COLUMNS_MAX) {
+        return sc_status_fail(err, SC_INVALID, "causes_ms is no list of 1 to %d times",
+                              (int)COLUMNS_MAX);
+    }
+    const cJSON *expected = find_causes(first)->child;
+    for (const cJSON *cause = causes->child; cause != NULL; cause = cause->next) {
+        if (!cJSON_IsNumber(cause) || expected == NULL ||
+            strcmp(cause->string, expected->string) != 0) {
+            return sc_status_fail(err, SC_INVALID, "causes_ms.%s is no number or out of place",
+                                  cause->string);
+        }
+        expected = expected->next;
+    }
+    return expected == NULL
+               ? SC_OK
+               : sc_status_fail(err, SC_INVALID, "causes_ms.%s is missing", expected->string);
+}
+
+static sc_status check_summary(const cJSON *summary, const cJSON *first, sc_err *err)
+{
+    if (!cJSON_IsObject(summary)) {
+        return sc_status_fail(err, SC_INVALID, "not a JSON object");
+    }
+    for (size_t i = 0; i < N_COLUMNS; i++) {
+        const column *c = &COLUMNS[i];
+        const cJSON *item = find(summary, c);
+        if (!cJSON_IsNumber(item) && !cJSON_IsNull(item)) {
+            return sc_status_fail(err, SC_INVALID, "%s%s%s is missing or no number",
+                                  c->section != NULL ? c->section : "",
+                                  c->section != NULL ? "." : "", c->key);
+        }
+    }
+    return check_causes(summary, first, err);
+}
+
+/* Moves what `summary` holds into `row`, behind what is there already. */
+static bool move_items(cJSON *summary, cJSON *row)
+{
+    while (summary->child != NULL) {
+        cJSON *item = cJSON_DetachItemViaPointer(summary, summary->child);
+        char *key = item->string;
+        if (cJSON_GetObjectItemCaseSensitive(row, key) != NULL || strcmp(key, "schedule") == 0) {
+            cJSON_Delete(item);
+            continue;
+        }
+        // The key is the item's own: cJSON copies it before it lets go of the old one.
+        if (!cJSON_AddItemToObject(row, key, item)) {
+            cJSON_Delete(item);
+            return false;
+        }
+    }
+    return true;
+}
+
+sc_status sc_comparison_add(sc_comparison *comparison, const char *schedule, const char *run_dir,
+                            const char *json, size_t n, sc_err *err)
+{
+    sc_status status = SC_OK;
+    cJSON *summary = cJSON_ParseWithLength(json, n);
+    cJSON *row = cJSON_CreateObject();
+    const cJSON *first = comparison->schedules->child;
+    SC_GOTO(check_summary(summary, first != NULL ? first : summary, err));
+    if (cJSON_AddStringToObject(row, "name", schedule) == NULL ||
+        cJSON_AddStringToObject(row, "run_dir", run_dir) == NULL || !move_items(summary, row) ||
+        !cJSON_AddItemToArray(comparison->schedules, row)) {
+        status = sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
+        goto out;
+    }
+    row = NULL;
+out:
+    cJSON_Delete(row);
+    cJSON_Delete(summary);
+    return status;
+}
+
+/* One table: cells (n_rows)(n_columns), row by row; the first row is the titles. */
+typedef struct grid {
+    char (*cells)[CELL_MAX];
+    size_t n_rows;
+    size_t n_columns;
+} grid;
+
+static sc_status init_grid(grid *g, size_t n_rows, size_t n_columns, sc_err *err)
+{
+    g->cells = calloc(n_rows * n_columns, sizeof *g->cells);
+    g->n_rows = n_rows;
+    g->n_columns = n_columns;
+    return g->cells != NULL ? SC_OK
+                            : sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
+}
+
+static void set_cell(grid *g, size_t row, size_t at, const char *text)
+{
+    snprintf(g->cells[row * g->n_columns + at], CELL_MAX, "%s", text);
+}
+
+/* Texts in the first column stand left, numbers right. */
+static void add_grid(sc_text *text, const grid *g)
+{
+    for (size_t row = 0; row < g->n_rows; row++) {
+        for (size_t at = 0; at < g->n_columns; at++) {
+            size_t width = 0;
+            for (size_t i = 0; i < g->n_rows; i++) {
+                size_t n = strlen(g->cells[i * g->n_columns + at]);
+                width = n > width ? n : width;
+            }
+            const char *cell = g->cells[row * g->n_columns + at];
+            if (at == 0) {
+                sc_text_add(text, "%-*s", (int)width, cell);
+            } else {
+                sc_text_add(text, "%*s", (int)width + GAP, cell);
+            }
+        }
+        sc_text_add(text, "\n");
+    }
+}
+
+static void format_bytes(double bytes, char *out, size_t n)
+{
+    static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    while (bytes >= 1024.0 && unit + 1 < sizeof UNITS / sizeof UNITS[0]) {
+        bytes /= 1024.0;
+        unit++;
+    }
+    snprintf(out, n, unit == 0 ? "%.0f %s" : "%.2f %s", bytes, UNITS[unit]);
+}
+
+static void format_cell(const cJSON *item, cell_type type, char *out, size_t n)
+{
+    if (!cJSON_IsNumber(item)) {
+        snprintf(out, n, "-");
+        return;
+    }
+    double value = item->valuedouble;
+    switch (type) {
+    case CELL_MS:
+        snprintf(out, n, "%.2f", value);
+        break;
+    case CELL_RATE:
+        snprintf(out, n, "%.1f", value);
+        break;
+    case CELL_SHARE:
+        snprintf(out, n, "%.2f %%", 100.0 * value);
+        break;
+    case CELL_BYTES:
+        format_bytes(value, out, n);
+        break;
+    case CELL_LOSS:
+        snprintf(out, n, "%.6f", value);
+        break;
+    }
+}
+
+static const char *name_of(const cJSON *row)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "name"));
+}
+
+static sc_status add_results(const cJSON *schedules, sc_text *text, sc_err *err)
+{
+    grid g;
+    SC_TRY(init_grid(&g, (size_t)cJSON_GetArraySize(schedules) + 1, N_COLUMNS + 1, err));
+    set_cell(&g, 0, 0, "schedule");
+    for (size_t i = 0; i < N_COLUMNS; i++) {
+        size_t at = 0;
+        set_cell(&g, 0, i + 1, COLUMNS[i].title);
+        for (const cJSON *row = schedules->child; row != NULL; row = row->next) {
+            char cell[CELL_MAX];
+            format_cell(find(row, &COLUMNS[i]), COLUMNS[i].type, cell, sizeof cell);
+            at++;
+            set_cell(&g, at, 0, name_of(row));
+            set_cell(&g, at, i + 1, cell);
+        }
+    }
+    add_grid(text, &g);
+    free(g.cells);
+    return SC_OK;
+}
+
+static sc_status add_causes(const cJSON *schedules, sc_text *text, sc_err *err)
+{
+    grid g;
+    size_t n_causes = (size_t)cJSON_GetArraySize(find_causes(schedules->child));
+    SC_TRY(init_grid(&g, (size_t)cJSON_GetArraySize(schedules) + 1, n_causes + 1, err));
+    set_cell(&g, 0, 0, "ms by cause");
+    size_t at = 0;
+    for (const cJSON *row = schedules->child; row != NULL; row = row->next) {
+        size_t i = 0;
+        set_cell(&g, ++at, 0, name_of(row));
+        for (const cJSON *cause = find_causes(row)->child; cause != NULL; cause = cause->next) {
+            char cell[CELL_MAX];
+            format_cell(cause, CELL_MS, cell, sizeof cell);
+            set_cell(&g, 0, ++i, cause->string);
+            set_cell(&g, at, i, cell);
+        }
+    }
+    add_grid(text, &g);
+    free(g.cells);
+    return SC_OK;
+}
+
+/* Whether the runs came to the same loss: the same weights and data must give the same bits. */
+static void add_agreement(const cJSON *schedules, sc_text *text)
+{
+    double low = 0.0;
+    double high = 0.0;
+    for (const cJSON *row = schedules->child; row != NULL; row = row->next) {
+        const cJSON *loss = cJSON_GetObjectItemCaseSensitive(row, "final_loss");
+        if (!cJSON_IsNumber(loss)) {
+            return;
+        }
+        low = row == schedules->child || loss->valuedouble < low ? loss->valuedouble : low;
+        high = row == schedules->child || loss->valuedouble > high ? loss->valuedouble : high;
+    }
+    if (cJSON_GetArraySize(schedules) < 2) {
+        return;
+    }
+    if (low == high) {
+        sc_text_add(text, "final losses are equal to the last bit\n");
+    } else {
+        sc_text_add(text, "final losses differ by %.3g\n", high - low);
+    }
+}
+
+sc_status sc_comparison_format(const sc_comparison *comparison, char **out, sc_err *err)
+{
+    sc_status status = SC_OK;
+    sc_text text = {0};
+    if (comparison->schedules->child != NULL) {
+        SC_GOTO(add_results(comparison->schedules, &text, err));
+        sc_text_add(&text, "\n");
+        SC_GOTO(add_causes(comparison->schedules, &text, err));
+        sc_text_add(&text, "\n");
+        add_agreement(comparison->schedules, &text);
+    }
+    SC_GOTO(sc_text_take(&text, out, err));
+out:
+    sc_text_free(&text);
+    return status;
+}
+
+sc_status sc_comparison_json(const sc_comparison *comparison, char **out, sc_err *err)
+{
+    sc_status status = SC_OK;
+    cJSON *object = cJSON_CreateObject();
+    char *text = NULL;
+    if (object != NULL &&
+        cJSON_AddItemReferenceToObject(object, "schedules", comparison->schedules)) {
+        text = cJSON_Print(object);
+    }
+    if (text == NULL) {
+        status = sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
+    } else {
+        *out = text; // cJSON's allocator is malloc unless somebody hooks it
+    }
+    cJSON_Delete(object);
+    return status;
+}

@@ -1,0 +1,17 @@
+/*
+ * target - the coordinator that a command line names: by its endpoint or by its run folder.
+ */
+#ifndef SC_CLI_TARGET_H
+#define SC_CLI_TARGET_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+
+/* True for "tcp://..." and the like; anything else is a run folder. */
+bool sc_target_is_endpoint(const char *target);
+/* Sends a control verb to the target's coordinator and waits a few seconds for the reply. A refusal
+   is an error with the reply's text. *out_text is malloc'ed, caller frees. */
+sc_status sc_target_ask(const char *target, const char *verb, char **out_text, sc_err *err);
+
+#endif
