@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define IPC_PREFIX "ipc://"
+
 enum {
     MAX_MESSAGE_BYTES = SC_COMM_CHUNK_BYTES + 4096,
     BACKLOG = 1024,
@@ -67,15 +69,16 @@ static sc_status name_ipc(const sc_comm_host *host, const char *address, char *o
 {
     size_t length = strlen(address);
     int written = 0;
-    if (strncmp(address, "ipc://", 6) == 0 && length > 7 && address[length - 1] == '*') {
+    if (strncmp(address, IPC_PREFIX, strlen(IPC_PREFIX)) == 0 && length > 7 &&
+        address[length - 1] == '*') {
         written = snprintf(out, n, "%.*s%lx-%d-%llx", (int)(length - 1), address, (long)getpid(),
                            host->rank, (unsigned long long)sc_comm_host_sock_now_ns());
     } else {
         written = snprintf(out, n, "%s", address);
     }
     size_t limit = n;
-    if (strncmp(address, "ipc://", 6) == 0) {
-        limit = 6 + sizeof((struct sockaddr_un *)NULL)->sun_path;
+    if (strncmp(address, IPC_PREFIX, strlen(IPC_PREFIX)) == 0) {
+        limit = strlen(IPC_PREFIX) + sizeof((struct sockaddr_un *)NULL)->sun_path;
     }
     if (written < 0 || (size_t)written >= limit || (size_t)written >= n) {
         return sc_status_fail(err, SC_LIMIT,
@@ -139,6 +142,12 @@ void sc_comm_host_sock_term(sc_comm_host *host)
         while (zmq_ctx_term(host->zmq) != 0 && zmq_errno() == EINTR) {
         }
         host->zmq = NULL;
+    }
+    /* libzmq leaves the file of an ipc address behind, unless it chose the name itself */
+    const char *endpoint = host->base.endpoint;
+    if (strncmp(endpoint, IPC_PREFIX, strlen(IPC_PREFIX)) == 0 && !host->is_unlinked) {
+        unlink(endpoint + strlen(IPC_PREFIX));
+        host->is_unlinked = true;
     }
 }
 

@@ -27,7 +27,8 @@ sc_status sc_comm_host_sock_bind(sc_comm_host *host, const char *address, sc_err
 sc_status sc_comm_host_sock_connect(sc_comm_host *host, sc_host_peer *peer, sc_err *err);
 /* Closes every socket; pending messages are dropped. */
 void sc_comm_host_sock_close(sc_comm_host *host);
-/* Ends the context: after it no buffer handed to sc_comm_host_sock_send is touched. */
+/* Ends the context: after it no buffer handed to sc_comm_host_sock_send is touched. Removes the
+   socket file of an ipc address. May be called again. */
 void sc_comm_host_sock_term(sc_comm_host *host);
 
 /* Sends the header, then n bytes without copying them, to a peer that we called. n = 0: the header

@@ -142,6 +142,7 @@ typedef struct sc_comm_host {
     size_t *n_open_group;   // (n_groups)
     bool is_connect_called;
     bool has_thread;
+    bool is_unlinked; // the socket file is gone
     pthread_t thread;
 
     /* comm thread */

@@ -50,14 +50,14 @@ void world_channel(world *w, int from_rank, int to_rank, int from_stage, int to_
                                .window = window};
     world_rank *from = &w->ranks[from_rank];
     world_rank *to = &w->ranks[to_rank];
-    *send_id = from->n_channels++;
-    *recv_id = to->n_channels++;
     channel.peer_rank = to_rank;
     channel.is_send = true;
-    from->channels[*send_id] = channel;
+    from->channels[from->n_channels] = channel;
+    *send_id = from->n_channels++;
     channel.peer_rank = from_rank;
     channel.is_send = false;
-    to->channels[*recv_id] = channel;
+    to->channels[to->n_channels] = channel;
+    *recv_id = to->n_channels++;
 }
 
 void world_group(world *w, int id, int first, int n, size_t max_bytes)
@@ -239,6 +239,9 @@ void raw_done(raw_peer *raw)
 {
     zmq_close(raw->socket);
     zmq_ctx_term(raw->zmq);
+    if (strncmp(raw->endpoint, "ipc://", 6) == 0) {
+        unlink(raw->endpoint + 6);
+    }
 }
 
 void raw_part(raw_peer *raw, const void *bytes, size_t n, bool is_more)

@@ -61,8 +61,7 @@ void world_expect_failure(world *w, int rank, const char *text);
 void world_expect_none(world *w, int rank);
 
 void world_recv(world *w, int rank, int channel, void *buf, sc_comm_tag tag, uint64_t cookie);
-void world_send(world *w, int rank, int channel, const void *buf, sc_comm_tag tag,
-                uint64_t cookie);
+void world_send(world *w, int rank, int channel, const void *buf, sc_comm_tag tag, uint64_t cookie);
 
 /* Bytes that depend on seed and place; check says where they first differ. */
 void world_fill(void *buf, size_t n, uint64_t seed);

@@ -280,7 +280,10 @@ static void test_alone(void **state)
     world_done(&w);
 }
 
-#define ON(transport, f) {#f " " transport, f, NULL, NULL, transport}
+#define ON(transport, f) \
+    { \
+#f " " transport, f, NULL, NULL, transport \
+    }
 #define ALL(transport) \
     ON(transport, test_posted_before_and_after_the_send), \
         ON(transport, test_all_sends_before_all_receives), ON(transport, test_window_is_kept), \

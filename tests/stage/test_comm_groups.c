@@ -250,12 +250,14 @@ static void test_limits(void **state)
     assert_int_equal(comm->ops->all_reduce(comm, 0, buf, 0, 0, &err), SC_LIMIT);
     assert_int_equal(comm->ops->all_reduce(comm, 0, buf, SIZE_MAX / 2, 0, &err), SC_LIMIT);
     assert_int_equal(comm->ops->all_gather(comm, 0, buf, 65, buf, 0, &err), SC_LIMIT);
-    assert_int_equal(comm->ops->all_gather(comm, 0, buf, SIZE_MAX / 2 + 2, buf, 0, &err),
-                     SC_LIMIT);
+    assert_int_equal(comm->ops->all_gather(comm, 0, buf, SIZE_MAX / 2 + 2, buf, 0, &err), SC_LIMIT);
     world_done(&w);
 }
 
-#define ON(transport, f) {#f " " transport, f, NULL, NULL, transport}
+#define ON(transport, f) \
+    { \
+#f " " transport, f, NULL, NULL, transport \
+    }
 #define ALL(transport) \
     ON(transport, test_all_gather), ON(transport, test_all_gather_ring), \
         ON(transport, test_all_reduce), ON(transport, test_all_reduce_big), \
