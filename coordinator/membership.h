@@ -10,7 +10,9 @@
  * frozen; no connection in time = cut off; greeted = alive, only the control link is slow: wait on,
  * lost after 10 s. Heartbeats that come but show no progress for longer than max(stuck_ns, 10 x
  * that action's median) = stuck, unless the worker waits for a peer (then the peer is to blame) or
- * the step is the first.
+ * the step is the first, which is the one that its first heartbeat with this rank names. When the
+ * waiting goes in a circle, or for a rank that has nothing to do, nobody else is to blame: then the
+ * one that waits is the one that is stuck.
  */
 #ifndef SC_COORDINATOR_MEMBERSHIP_H
 #define SC_COORDINATOR_MEMBERSHIP_H
