@@ -131,4 +131,8 @@ sc_status sc_coord_record_step(sc_coord *c, uint64_t step, double lr, sc_err *er
 /* Summary, trace and timeline; fills c->summary. */
 sc_status sc_coord_record_end(sc_coord *c, sc_err *err);
 
+/* coord_picture.c: trace.json and timeline.svg of the latest whole step; result may be NULL (too
+ * few steps). */
+sc_status sc_coord_picture_write(sc_coord *c, const sc_bubble_result *result, sc_err *err);
+
 #endif
