@@ -23,8 +23,8 @@ typedef struct sc_plan_rank {
     size_t n_params;         // elements held
     size_t state_bytes;      // weights, gradients, optimizer
     size_t activation_bytes; // activation slots, all of them full
-    size_t keep_bytes;
-    size_t buffer_bytes; // message buffers and scratch
+    size_t keep_bytes;       // gradients kept by I for W, and a fused B's own
+    size_t buffer_bytes;     // message buffers and scratch
     size_t total_bytes;
 } sc_plan_rank;
 
@@ -36,14 +36,18 @@ typedef struct sc_plan {
     sc_table *compute;
     sc_table *lowered;
     sc_validate_report report;
-    sc_plan_stage *stages; // (n_stages)
-    sc_plan_rank *ranks;   // (n_ranks)
-    sc_registry *registry;
+    double bubble_closed;    // by the generator's formula for equal stages; NAN: it has none
+    double bubble_simulated; // with the stages' counted or configured costs, without transfers of
+                             // a cpu job
+    sc_plan_stage *stages;   // (n_stages)
+    sc_plan_rank *ranks;     // (n_ranks)
+    sc_registry *registry;   // NULL for a paced job: it has no model
 } sc_plan;
 
 /* Message buffers of one channel end: receives posted ahead and sends in flight. */
 enum {
-    SC_PLAN_CHANNEL_SLOTS = 2
+    SC_PLAN_CHANNEL_SLOTS = 2,
+    SC_PLAN_PACED_MESSAGE_BYTES = 64
 };
 
 /* Splits layers, generates, checks and lowers the schedule, adds up memory. Refuses a plan over the
@@ -51,9 +55,9 @@ enum {
 sc_status sc_planner_make(const sc_job *job, sc_plan **out, sc_err *err);
 void sc_planner_free(sc_plan **plan);
 
-/* The plan as the table `--dry-run` prints. malloc, caller frees. */
+/* planner_format.c: the plan as the table `--dry-run` prints. malloc, caller frees. */
 sc_status sc_planner_format(const sc_job *job, const sc_plan *plan, char **out, sc_err *err);
-/* The same as JSON text (plan.json). malloc, caller frees. */
+/* planner_json.c: the same as JSON text (plan.json). malloc, caller frees. */
 sc_status sc_planner_json(const sc_job *job, const sc_plan *plan, char **out, sc_err *err);
 
 #endif

@@ -1,0 +1,168 @@
+/*
+ * planner_format - a plan as the tables that `stagecoach run --dry-run` prints.
+ */
+#include "coordinator/planner.h"
+#include "schedules/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SIZE_TEXT = 24
+};
+
+/* 1536 -> "1.5 KiB" */
+static const char *size_text(size_t bytes, char out[SIZE_TEXT])
+{
+    static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < sizeof UNITS / sizeof UNITS[0]) {
+        value /= 1024;
+        unit++;
+    }
+    (void)snprintf(out, SIZE_TEXT, "%.*f %s", unit == 0 ? 0 : 1, value, UNITS[unit]);
+    return out;
+}
+
+/* 2430000 -> "2.43 M" */
+static const char *count_text(double count, char out[SIZE_TEXT])
+{
+    static const char *const UNITS[] = {"", " k", " M", " G", " T", " P", " E"};
+    size_t unit = 0;
+    while (count >= 1000 && unit + 1 < sizeof UNITS / sizeof UNITS[0]) {
+        count /= 1000;
+        unit++;
+    }
+    int digits = unit == 0 ? 0 : count < 10 ? 2 : count < 100 ? 1 : 0;
+    (void)snprintf(out, SIZE_TEXT, "%.*f%s", digits, count, UNITS[unit]);
+    return out;
+}
+
+static void add_percent(sc_text *text, double fraction)
+{
+    if (isnan(fraction)) {
+        sc_text_add(text, "-");
+    } else {
+        sc_text_add(text, "%.1f %%", 100 * fraction);
+    }
+}
+
+static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
+{
+    bool is_paced = job->device == SC_JOB_PACED;
+    sc_text_add(text, "job       %s (%s)\n", job->name, job->path);
+    sc_text_add(text, "device    %s, %d rank%s of %d thread%s\n", is_paced ? "paced" : "cpu",
+                plan->n_ranks, plan->n_ranks == 1 ? "" : "s", job->threads,
+                job->threads == 1 ? "" : "s");
+    if (!is_paced) {
+        char params[SIZE_TEXT];
+        sc_text_add(text, "model     %d layers, %d heads, width %d, vocabulary %d: %s parameters\n",
+                    job->model.n_layer, job->model.n_head, job->model.n_embd, job->model.vocab_size,
+                    count_text((double)plan->registry->n_elems, params));
+        sc_text_add(text,
+                    "batch     %d microbatches of %d samples of %d tokens: %lld tokens a step\n",
+                    plan->n_mb, job->micro_batch_size, job->sequence_length,
+                    (long long)plan->n_mb * job->micro_batch_size * job->sequence_length);
+    } else {
+        sc_text_add(text,
+                    "batch     %d microbatches of %g + %g + %g ms (F + I + W), transfer %g ms\n",
+                    plan->n_mb, job->pace_f_ms, job->pace_i_ms, job->pace_w_ms, job->pace_comm_ms);
+    }
+    sc_text_add(text, "steps     %d\n", job->steps);
+    sc_text_add(text, "schedule  %s, %d stage%s; bubble ", job->schedule, plan->n_stages,
+                plan->n_stages == 1 ? "" : "s");
+    add_percent(text, plan->bubble_closed);
+    sc_text_add(text, " by closed form, ");
+    add_percent(text, plan->bubble_simulated);
+    sc_text_add(text, " simulated with %s\n",
+                is_paced ? "the configured times" : "counted FLOPs and no transfers");
+    if (plan->report.is_blocking_deadlock) {
+        sc_text_add(text, "          (would deadlock where sends block: %s)\n",
+                    plan->report.blocking.text);
+    }
+}
+
+static void layers_text(const sc_stage_range *range, char *out, size_t n)
+{
+    int n_blocks = range->block_end - range->block_begin;
+    if (n_blocks == 0) {
+        (void)snprintf(out, n, "-");
+        return;
+    }
+    (void)snprintf(out, n, "%s%d block%s (%d to %d)%s", range->has_embed ? "embedding, " : "",
+                   n_blocks, n_blocks == 1 ? "" : "s", range->block_begin, range->block_end - 1,
+                   range->has_head ? ", head" : "");
+}
+
+static void add_stages(const sc_plan *plan, sc_text *text)
+{
+    double total = 0;
+    for (int s = 0; s < plan->n_stages; s++) {
+        const sc_stage_flops *flops = &plan->stages[s].flops;
+        total += flops->forward + flops->backward_input + flops->backward_weight;
+    }
+    sc_text_add(text, "\n%5s  %4s  %-34s %10s  %12s  %6s  %7s  %7s\n", "stage", "rank", "layers",
+                "parameters", "FLOPs/microb", "share", "live mb", "kept mb");
+    for (int s = 0; s < plan->n_stages; s++) {
+        const sc_plan_stage *stage = &plan->stages[s];
+        const sc_stage_flops *flops = &stage->flops;
+        double cost = flops->forward + flops->backward_input + flops->backward_weight;
+        char layers[64];
+        char params[SIZE_TEXT];
+        char work[SIZE_TEXT];
+        char share[SIZE_TEXT] = "-";
+        layers_text(&stage->range, layers, sizeof layers);
+        if (total > 0) {
+            (void)snprintf(share, sizeof share, "%.1f %%", 100 * cost / total);
+        }
+        sc_text_add(text, "%5d  %4d  %-34s %10s  %12s  %6s  %7d  %7d\n", s, stage->rank, layers,
+                    count_text((double)stage->n_params, params), count_text(cost, work), share,
+                    stage->n_act_slots, stage->n_keep_slots);
+    }
+}
+
+static void add_rank(const char *name, const sc_plan_rank *rank, sc_text *text)
+{
+    char state[SIZE_TEXT];
+    char activations[SIZE_TEXT];
+    char keep[SIZE_TEXT];
+    char buffers[SIZE_TEXT];
+    char total[SIZE_TEXT];
+    sc_text_add(text, "%5s  %12s  %12s  %12s  %12s  %12s\n", name,
+                size_text(rank->state_bytes, state), size_text(rank->activation_bytes, activations),
+                size_text(rank->keep_bytes, keep), size_text(rank->buffer_bytes, buffers),
+                size_text(rank->total_bytes, total));
+}
+
+static void add_ranks(const sc_plan *plan, sc_text *text)
+{
+    sc_plan_rank sum = {0};
+    sc_text_add(text, "\n%5s  %12s  %12s  %12s  %12s  %12s\n", "rank", "state", "activations",
+                "kept", "buffers", "memory");
+    for (int r = 0; r < plan->n_ranks; r++) {
+        const sc_plan_rank *rank = &plan->ranks[r];
+        char name[SIZE_TEXT];
+        (void)snprintf(name, sizeof name, "%d", r);
+        add_rank(name, rank, text);
+        sum.state_bytes += rank->state_bytes;
+        sum.activation_bytes += rank->activation_bytes;
+        sum.keep_bytes += rank->keep_bytes;
+        sum.buffer_bytes += rank->buffer_bytes;
+        sum.total_bytes += rank->total_bytes;
+    }
+    add_rank("all", &sum, text);
+    sc_text_add(text,
+                "state: weights, gradients, optimizer; activations: of the live microbatches; "
+                "kept: gradients from I to W\n");
+}
+
+sc_status sc_planner_format(const sc_job *job, const sc_plan *plan, char **out, sc_err *err)
+{
+    sc_text text = {0};
+    add_head(job, plan, &text);
+    add_stages(plan, &text);
+    add_ranks(plan, &text);
+    return sc_text_take(&text, out, err);
+}
