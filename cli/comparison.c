@@ -3,6 +3,7 @@
 #include "schedules/text.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,15 +331,42 @@ out:
     return status;
 }
 
+/* Gives numbers the shortest text that reads back as the same bits; cJSON's own drops the last one.
+   False when out of memory. */
+static bool keep_bits(cJSON *item)
+{
+    for (cJSON *child = item->child; child != NULL; child = child->next) {
+        if (!keep_bits(child)) {
+            return false;
+        }
+    }
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) {
+        return true;
+    }
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, item->valuedouble);
+        if (strtod(text, NULL) == item->valuedouble) {
+            break;
+        }
+    }
+    item->valuestring = strdup(text);
+    item->type = cJSON_Raw;
+    return item->valuestring != NULL;
+}
+
 sc_status sc_comparison_json(const sc_comparison *comparison, char **out, sc_err *err)
 {
     sc_status status = SC_OK;
     cJSON *object = cJSON_CreateObject();
     char *text = NULL;
-    if (object != NULL &&
-        cJSON_AddItemReferenceToObject(object, "schedules", comparison->schedules)) {
+    cJSON *schedules = cJSON_Duplicate(comparison->schedules, 1);
+    if (object != NULL && schedules != NULL && keep_bits(schedules) &&
+        cJSON_AddItemToObject(object, "schedules", schedules)) {
+        schedules = NULL;
         text = cJSON_Print(object);
     }
+    cJSON_Delete(schedules);
     if (text == NULL) {
         status = sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
     } else {

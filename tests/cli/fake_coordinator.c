@@ -253,7 +253,7 @@ static bool take_control(fake *f, const sc_fake_id *id, const sc_msg_control *co
     bool is_stop = strcmp(control->verb, "stop") == 0;
     bool is_known = is_stop || strcmp(control->verb, "status") == 0;
     reply.u.reply.status = is_known ? SC_OK : SC_INVALID;
-    reply.u.reply.text = is_stop ? "stopping" : "step 3/12, 2 workers\n";
+    reply.u.reply.text = is_stop ? "stopping" : "{\"step\":3,\"workers\":2,\"phase\":\"training\"}";
     sc_fake_zmq_send(f->router, id, &reply);
     if (is_stop && f->is_watched) {
         send_finished(f, SC_INTERRUPTED, "stopped on request", "");

@@ -116,9 +116,9 @@ static void test_terminal_gets_a_bar(void **state)
 
 static void test_options_reach_the_coordinator(void **state)
 {
-    sc_proc *proc = expect(
-        *state, "ok", "ok", 0,
-        RUN("--set", "train.steps=2", "--set", "schedule=1f1b", "--runs-dir", ".", "--name", "other"));
+    sc_proc *proc = expect(*state, "ok", "ok", 0,
+                           RUN("--set", "train.steps=2", "--set", "schedule=1f1b", "--runs-dir",
+                               ".", "--name", "other"));
     assert_has(sc_proc_text(proc, SC_PROC_OUT), "step 2/2 ");
     sc_proc_free(&proc);
     assert_file_has(*state, "other/summary.json", "\"schedule\":\"1f1b\"");

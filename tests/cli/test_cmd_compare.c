@@ -1,0 +1,157 @@
+/* `stagecoach compare` among the fake daemons. */
+#include "tests/cli/fake_run.h"
+#include "tests/support/tmpdir.h"
+
+#include <cjson/cJSON.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    PATIENCE_MS = 20000
+};
+
+static int make_dir(void **state)
+{
+    *state = sc_tmpdir_new();
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    char *dir = *state;
+    sc_proc_expect_none_left(PATIENCE_MS);
+    sc_tmpdir_free(&dir);
+    return 0;
+}
+
+#define COMPARE(...) ((const char *const[]){"compare", "my.job.yaml", __VA_ARGS__, NULL})
+
+static sc_proc *expect(const char *dir, const char *coordinator, int code, const char *const *args)
+{
+    const sc_fake_run run = {.coordinator = coordinator, .dir = dir};
+    sc_proc *proc = sc_fake_run_start(&run, args);
+    sc_proc_expect_exit(proc, code, PATIENCE_MS);
+    return proc;
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL) {
+        fail_msg("no \"%s\" in:\n%s", part, text);
+    }
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+    char *path = sc_tmpdir_path(dir, name);
+    bool found = access(path, F_OK) == 0;
+    free(path);
+    return found;
+}
+
+static void test_each_schedule_runs_and_is_in_the_table(void **state)
+{
+    sc_proc *proc = expect(*state, "ok", 0, COMPARE("--schedules", "gpipe,1f1b", "--steps", "5"));
+    const char *out = sc_proc_text(proc, SC_PROC_OUT);
+    assert_has(out, "gpipe (1/2)\n");
+    assert_has(out, "1f1b (2/2)\n");
+    assert_has(out, "step 5/5 ");
+    assert_has(out, "\ngpipe       81.50 ");
+    assert_has(out, "\n1f1b        80.25 ");
+    assert_has(out, "final losses are equal to the last bit\n");
+    sc_proc_free(&proc);
+    assert_true(is_there(*state, "my.job-gpipe/summary.json"));
+    assert_true(is_there(*state, "my.job-1f1b/log/worker-1.log"));
+}
+
+static void test_json_is_alone_on_standard_output(void **state)
+{
+    sc_proc *proc = expect(*state, "ok", 0, COMPARE("--schedules", "1f1b", "--json"));
+    cJSON *object = cJSON_Parse(sc_proc_text(proc, SC_PROC_OUT));
+    assert_non_null(object);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, "schedules");
+    assert_int_equal(cJSON_GetArraySize(list), 1);
+    const cJSON *row = cJSON_GetArrayItem(list, 0);
+    assert_string_equal(cJSON_GetObjectItem(row, "name")->valuestring, "1f1b");
+    assert_true(cJSON_GetObjectItem(row, "final_loss")->valuedouble == 4.0625);
+    cJSON_Delete(object);
+    assert_has(sc_proc_text(proc, SC_PROC_ERR), "step 12/12");
+    sc_proc_free(&proc);
+}
+
+static void test_wrong_usage_starts_nothing(void **state)
+{
+    static const struct {
+        const char *const args[8];
+        const char *part;
+    } CASES[] = {
+        {{"compare", "job.yaml", NULL}, "no --schedules given"},
+        {{"compare", "--schedules", "gpipe", NULL}, "no job file given"},
+        {{"compare", "job.yaml", "--schedules", "gpipe,zigzag", NULL},
+         "there is no schedule 'zigzag'; known are gpipe"},
+        {{"compare", "job.yaml", "--schedules", "gpipe,", NULL}, "there is no schedule ''"},
+        {{"compare", "job.yaml", "--schedules", "gpipe", "--steps", "0", NULL},
+         "'0' is not a number of steps"},
+        {{"compare", "job.yaml", "--schedules", "gpipe", "--steps", "3x", NULL},
+         "'3x' is not a number of steps"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        sc_proc *proc = expect(*state, "ok", 2, CASES[i].args);
+        assert_has(sc_proc_text(proc, SC_PROC_ERR), CASES[i].part);
+        sc_proc_free(&proc);
+    }
+    assert_false(is_there(*state, "job-gpipe"));
+}
+
+static void test_failed_run_ends_the_comparison(void **state)
+{
+    sc_proc *proc = expect(*state, "die", 7, COMPARE("--schedules", "gpipe,1f1b"));
+    const char *text = sc_proc_text(proc, SC_PROC_ERR);
+    assert_has(text, "stagecoach: schedule gpipe: the coordinator ended in the middle of the job");
+    sc_proc_free(&proc);
+    assert_false(is_there(*state, "my.job-1f1b"));
+    proc = expect(*state, "bad", 3, COMPARE("--schedules", "gpipe,1f1b"));
+    assert_string_equal(sc_proc_text(proc, SC_PROC_ERR), "job.yaml:1:1: nonsense: unknown key\n");
+    sc_proc_free(&proc);
+}
+
+static void test_summary_without_numbers_is_refused(void **state)
+{
+    sc_proc *proc = expect(*state, "no-numbers", 3, COMPARE("--schedules", "gpipe"));
+    assert_has(sc_proc_text(proc, SC_PROC_ERR),
+               "stagecoach: ./my.job-gpipe/summary.json: step_ms is missing or no number\n");
+    sc_proc_free(&proc);
+}
+
+static void test_interrupt_ends_the_comparison(void **state)
+{
+    const sc_fake_run run = {.coordinator = "wait", .dir = *state};
+    sc_proc *proc = sc_fake_run_start(&run, COMPARE("--schedules", "gpipe,1f1b"));
+    sc_proc_expect_line(proc, SC_PROC_OUT, "training", PATIENCE_MS);
+    sc_proc_signal(proc, SIGINT);
+    sc_proc_expect_exit(proc, 130, PATIENCE_MS);
+    sc_proc_free(&proc);
+    assert_false(is_there(*state, "my.job-1f1b"));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
+    const struct CMUnitTest tests[] = {
+        CASE(test_each_schedule_runs_and_is_in_the_table),
+        CASE(test_json_is_alone_on_standard_output),
+        CASE(test_wrong_usage_starts_nothing),
+        CASE(test_failed_run_ends_the_comparison),
+        CASE(test_summary_without_numbers_is_refused),
+        CASE(test_interrupt_ends_the_comparison),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
