@@ -64,14 +64,16 @@ static void check_split(const double *costs, int n, int n_stages)
 static void test_split_is_as_good_as_brute_force(void **state)
 {
     (void)state;
-    for (int n = 1; n <= N_MAX; n++) {
-        for (int n_stages = 1; n_stages <= n; n_stages++) {
-            for (uint64_t round = 0; round < 20; round++) {
-                double costs[N_MAX];
-                for (int i = 0; i < n; i++) {
-                    // Small whole numbers: sums are exact, ties and zeros are common.
-                    costs[i] = (double)(sc_rng_u64(1, round, (uint64_t)i) % 8);
-                }
+    for (uint64_t round = 0; round < 20; round++) {
+        double costs[N_MAX] = {0};
+        for (int i = 0; i < N_MAX; i++) {
+            // Small whole numbers: sums are exact, ties and zeros are common.
+            costs[i] = (double)(sc_rng_u64(1, round, (uint64_t)i) % 8);
+        }
+        for (int size = 0; size < N_MAX * N_MAX; size++) {
+            int n = size / N_MAX + 1;
+            int n_stages = size % N_MAX + 1;
+            if (n_stages <= n) {
                 check_split(costs, n, n_stages);
             }
         }
