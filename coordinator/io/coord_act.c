@@ -1,6 +1,7 @@
 #include "base/log.h"
 #include "coordinator/io/coord.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,24 +105,32 @@ static void fill_model(const sc_model_spec *spec, sc_msg_model *out)
     out->tie_word_embeddings = spec->tie_word_embeddings;
 }
 
+/* Workers may have another current folder. A path that is not there is left to them to report. */
+static const char *absolute_path(sc_coord *c, const char *path)
+{
+    if (path == NULL) {
+        return "";
+    }
+    char *absolute = realpath(path, NULL);
+    const char *copy =
+        absolute == NULL ? path : sc_arena_strndup(&c->arena, absolute, strlen(absolute));
+    free(absolute);
+    return copy == NULL ? path : copy;
+}
+
 static const char *save_path(sc_coord *c, bool is_wanted, const char *folder)
 {
     if (!is_wanted) {
         return "";
     }
-    const char *run = sc_store_path(c->config->store);
-    size_t n = strlen(run) + strlen(folder) + 2;
-    char *absolute = realpath(run, NULL);
-    const char *base = absolute != NULL ? absolute : run;
-    n += strlen(base);
+    const char *base = absolute_path(c, sc_store_path(c->config->store));
+    size_t n = strlen(base) + strlen(folder) + 2;
     char *path = sc_arena_alloc(&c->arena, n, 1);
-    if (path != NULL) {
-        strcpy(path, base);
-        strcat(path, "/");
-        strcat(path, folder);
+    if (path == NULL) {
+        return "";
     }
-    free(absolute);
-    return path != NULL ? path : "";
+    snprintf(path, n, "%s/%s", base, folder);
+    return path;
 }
 
 static void fill_assign(sc_coord *c, sc_msg_assign *out)
@@ -137,7 +146,7 @@ static void fill_assign(sc_coord *c, sc_msg_assign *out)
     out->threads = (uint32_t)job->threads;
     out->isa_max = lowest_isa(c);
     out->slice = job->device == SC_JOB_PACED ? "paced" : "layers";
-    out->data_path = job->data_path != NULL ? job->data_path : "";
+    out->data_path = absolute_path(c, job->data_path);
     out->data_format = formats[job->data_format];
     fill_model(&job->model, &out->model);
     out->optimizer.name = job->optimizer == SC_JOB_ADAMW ? "adamw" : "sgd";

@@ -1,0 +1,164 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "coordinator/steploop.h"
+
+#include <string.h>
+
+static const int64_t second_ns = 1000000000;
+
+typedef struct fixture {
+    sc_arena arena;
+    sc_steploop loop;
+    sc_steploop_effect effect;
+    sc_err err;
+} fixture;
+
+static void open_loop(fixture *f, int n_ranks, uint64_t n_steps)
+{
+    sc_arena_init(&f->arena, 0);
+    sc_steploop_config config = {.n_ranks = n_ranks, .n_steps = n_steps};
+    config.wait_ns = 10 * second_ns;
+    config.setup_ns = 60 * second_ns;
+    assert_int_equal(sc_steploop_init(&f->loop, &config, &f->arena, &f->err), SC_OK);
+}
+
+static void expect(fixture *f, sc_steploop_effect_type type, uint64_t step)
+{
+    assert_true(sc_steploop_next(&f->loop, &f->effect));
+    assert_int_equal(f->effect.type, type);
+    assert_int_equal(f->effect.step, step);
+}
+
+static void expect_nothing(fixture *f)
+{
+    assert_false(sc_steploop_next(&f->loop, &f->effect));
+}
+
+static void expect_finish(fixture *f, sc_status status, const char *text)
+{
+    assert_true(sc_steploop_next(&f->loop, &f->effect));
+    assert_int_equal(f->effect.type, SC_STEPLOOP_FINISH);
+    assert_int_equal(f->effect.status, status);
+    assert_string_equal(f->effect.text, text);
+    expect_nothing(f);
+}
+
+static void answer_all(fixture *f)
+{
+    for (int r = 0; r < f->loop.config.n_ranks; r++) {
+        assert_int_equal(sc_steploop_on_answer(&f->loop, r, 0, &f->err), SC_OK);
+    }
+}
+
+/* Workers have come, the epoch is set up. */
+static void start_training(fixture *f)
+{
+    sc_steploop_on_workers(&f->loop, f->loop.config.n_ranks, 0);
+    expect(f, SC_STEPLOOP_ASSIGN, 0);
+    answer_all(f);
+    expect(f, SC_STEPLOOP_CONNECT, 0);
+    answer_all(f);
+}
+
+static void test_whole_job(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 2, 3);
+    expect_nothing(&f);
+    sc_steploop_on_workers(&f.loop, 1, 0);
+    expect_nothing(&f);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    expect(&f, SC_STEPLOOP_STEP, 1);
+    expect_nothing(&f); // two are under way
+    assert_int_equal(sc_steploop_on_report(&f.loop, 0, 0, &f.err), SC_OK);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 0, 1, &f.err), SC_OK);
+    expect_nothing(&f);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 0, &f.err), SC_OK);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 0);
+    expect(&f, SC_STEPLOOP_STEP, 2);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 1, &f.err), SC_OK);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 2, &f.err), SC_OK);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 0, 2, &f.err), SC_OK);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 1);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 2);
+    expect_finish(&f, SC_OK, "");
+    sc_arena_done(&f.arena);
+}
+
+static void test_out_of_turn(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 2, 3);
+    assert_int_equal(sc_steploop_on_answer(&f.loop, 0, 0, &f.err), SC_PROTOCOL);
+    assert_string_equal(f.err.text, "rank 0 answered out of turn, while waiting");
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 1, &f.err), SC_PROTOCOL);
+    assert_string_equal(f.err.text, "rank 1 reported step 1, but step 0 was expected");
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 0, &f.err), SC_OK);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 0, &f.err), SC_PROTOCOL);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 1, &f.err), SC_PROTOCOL); // not issued yet
+    sc_arena_done(&f.arena);
+}
+
+static void test_too_few_workers(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 4, 3);
+    sc_steploop_on_workers(&f.loop, 3, 5 * second_ns);
+    sc_steploop_tick(&f.loop, 9 * second_ns);
+    expect_nothing(&f);
+    sc_steploop_tick(&f.loop, 11 * second_ns);
+    expect_finish(&f, SC_TIMEOUT,
+                  "3 of 4 workers came within 10 s: start 1 more `stagecoach-stage` or raise "
+                  "workers.wait_seconds");
+    sc_arena_done(&f.arena);
+}
+
+static void test_setup_names_the_missing(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 3, 3);
+    sc_steploop_on_workers(&f.loop, 3, 5 * second_ns);
+    expect(&f, SC_STEPLOOP_ASSIGN, 0);
+    assert_int_equal(sc_steploop_on_answer(&f.loop, 1, 6 * second_ns, &f.err), SC_OK);
+    sc_steploop_tick(&f.loop, 64 * second_ns);
+    expect_nothing(&f);
+    sc_steploop_tick(&f.loop, 66 * second_ns);
+    expect_finish(&f, SC_TIMEOUT, "no bound data socket from rank 0, 2 within 60 s: see its log");
+    sc_arena_done(&f.arena);
+}
+
+static void test_first_end_counts(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 1, 3);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    sc_steploop_finish(&f.loop, SC_PEER, "rank 0 is dead");
+    sc_steploop_finish(&f.loop, SC_OK, "later");
+    assert_int_equal(sc_steploop_on_report(&f.loop, 0, 0, &f.err), SC_OK); // late, of no effect
+    expect_finish(&f, SC_PEER, "rank 0 is dead");
+    sc_arena_done(&f.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_whole_job),        cmocka_unit_test(test_out_of_turn),
+        cmocka_unit_test(test_too_few_workers),  cmocka_unit_test(test_setup_names_the_missing),
+        cmocka_unit_test(test_first_end_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
