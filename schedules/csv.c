@@ -266,7 +266,9 @@ static sc_status make_table(sc_reading *reading, sc_err *err)
     if (n_mb < 0) {
         SC_TRY(guess_n_mb(scan, n_stages, &n_mb, err));
     }
-    const char *name = scan->name[0] != '\0' ? scan->name : reading->options->path;
+    const char *slash = strrchr(reading->options->path, '/');
+    const char *name = slash != NULL ? slash + 1 : reading->options->path;
+    name = scan->name[0] != '\0' ? scan->name : name;
     sc_status status = sc_table_new(name, scan->n_rows, n_stages, n_mb, &reading->table, err);
     if (status == SC_INVALID) {
         return fail_at(reading, scan->row_lines[0], 1, status, err);
