@@ -149,10 +149,8 @@ static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_repo
 static void handle_fail(sc_coord *c, sc_coord_peer *peer, const sc_msg_fail *fail)
 {
     char text[SC_ERR_TEXT_MAX];
-    char who[512];
-    sc_membership_describe(c->membership, sc_coord_peers_index(c, peer), sc_coord_loop_now_ns(),
-                           who, sizeof who);
-    snprintf(text, sizeof text, "%.400s failed%s%.32s: %.500s", who,
+    snprintf(text, sizeof text, "rank %d (host %s, pid %" PRIu32 ", %s) failed%s%.32s: %.700s",
+             peer->rank, peer->host, peer->pid, peer->device,
              fail->action[0] != '\0' ? " in " : "", fail->action, fail->text);
     peer->is_gone = true;
     sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));

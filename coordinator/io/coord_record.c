@@ -136,8 +136,7 @@ static double closed_form(const sc_coord *c, const sc_bubble_result *result)
             w += result->costs[s].w / c->plan->n_ranks;
         }
     }
-    double ratio = info->closed_bubble(&params, f, i, w);
-    return ratio / (1 + ratio);
+    return info->closed_bubble(&params, f, i, w);
 }
 
 static size_t planned_peak(const sc_coord *c)
