@@ -153,7 +153,7 @@ static sc_status open_comm(sc_epoch *ep, const char *bind_address, sc_err *err)
         all[r] = r;
     }
     sc_comm_group groups[2] = {{.id = GROUP_ALL, .n_ranks = (int)n_ranks, .ranks = all}};
-    groups[0].max_bytes = ep->tail.record_len * sizeof(double);
+    groups[0].max_bytes = n_ranks * ep->tail.record_len * sizeof(double);
     sc_comm_config config = {.epoch = ep->assign.epoch, .rank = (int)ep->assign.rank};
     config.n_groups = 1;
     if (tied_ranks(ep, pair)) {
