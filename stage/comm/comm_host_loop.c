@@ -53,7 +53,7 @@ static sc_status connect_peers(sc_comm_host *host, sc_err *err)
         *item = (zmq_pollitem_t){.events = ZMQ_POLLIN};
         if (peer->is_out) {
             SC_TRY(sc_comm_host_sock_connect(host, peer, err));
-            sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO};
+            sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .to = peer->rank};
             SC_TRY(sc_comm_host_sock_send(host, peer, &hello, NULL, 0, NULL, err));
             item->socket = peer->dealer;
         } else {
@@ -79,20 +79,36 @@ static sc_status run_command(sc_comm_host *host, const sc_host_command *command,
     return SC_OK;
 }
 
-/* A connection says who it is; the first one that does so for a rank is that rank. */
+static void note_id(sc_host_peer *peer, zmq_msg_t *id)
+{
+    peer->routing_id_bytes = zmq_msg_size(id);
+    memcpy(peer->routing_id, zmq_msg_data(id), peer->routing_id_bytes);
+}
+
+/* A connection says who it is; the first one that does so for a rank is that rank. One that takes
+   us for another rank only learns who we are. */
 static sc_status greet(sc_comm_host *host, const sc_comm_wire *wire, zmq_msg_t *id, sc_err *err)
 {
+    sc_comm_wire welcome = {.type = SC_COMM_WIRE_WELCOME};
     int i = wire->rank < (uint32_t)host->n_ranks ? host->peer_of_rank[wire->rank] : -1;
-    if (i < 0 || !host->peers[i].is_in || host->peers[i].is_greeted ||
-        zmq_msg_size(id) > SC_HOST_ROUTING_ID_MAX) {
+    if (i < 0 || !host->peers[i].is_in || zmq_msg_size(id) > SC_HOST_ROUTING_ID_MAX) {
         count(&host->n_strangers);
         return SC_OK;
     }
     sc_host_peer *peer = &host->peers[i];
-    peer->routing_id_bytes = zmq_msg_size(id);
-    memcpy(peer->routing_id, zmq_msg_data(id), peer->routing_id_bytes);
+    if (wire->to != host->rank) {
+        count(&host->n_strangers);
+        sc_host_peer stranger = {.rank = peer->rank};
+        note_id(&stranger, id);
+        sc_comm_host_sock_answer(host, &stranger, &welcome, NULL); // it may have left
+        return SC_OK;
+    }
+    if (peer->is_greeted) {
+        count(&host->n_strangers);
+        return SC_OK;
+    }
+    note_id(peer, id);
     peer->is_greeted = true;
-    sc_comm_wire welcome = {.type = SC_COMM_WIRE_WELCOME};
     SC_TRY(sc_comm_host_sock_answer(host, peer, &welcome, err));
     return sc_comm_host_chan_greet(host, i, err);
 }

@@ -51,7 +51,8 @@ typedef struct sc_comm_wire {
     uint64_t epoch;
     uint32_t rank;     // who sends the frame
     int32_t from;      // channel: sending stage; group: id
-    int32_t to;        // channel: receiving stage; group: member whose piece, addend or sum it is
+    int32_t to;        // channel: receiving stage; group: member whose piece, addend or sum it is;
+                       // hello: rank that is called
     sc_comm_kind kind; // channel
     sc_comm_tag tag;   // data
     uint64_t sequence; // of the message on its channel, of the operation in its group

@@ -289,9 +289,10 @@ void raw_answer(raw_peer *raw, const void *id, size_t id_bytes, const sc_comm_wi
     raw_send(raw, wire, NULL, 0);
 }
 
-void raw_greet(raw_peer *raw, const char *endpoint, uint64_t epoch, int rank)
+void raw_greet(raw_peer *raw, const char *endpoint, uint64_t epoch, int rank, int to)
 {
-    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = epoch, .rank = (uint32_t)rank};
+    sc_comm_wire hello = {
+        .type = SC_COMM_WIRE_HELLO, .epoch = epoch, .rank = (uint32_t)rank, .to = to};
     raw_dial(raw, endpoint);
     raw_send(raw, &hello, NULL, 0);
     sc_comm_wire welcome = raw_recv(raw, false, NULL, NULL);

@@ -86,7 +86,7 @@ void raw_part(raw_peer *raw, const void *bytes, size_t n, bool is_more);
 sc_comm_wire raw_recv(raw_peer *raw, bool is_router, void *id, size_t *id_bytes);
 /* Answers through a ROUTER. */
 void raw_answer(raw_peer *raw, const void *id, size_t id_bytes, const sc_comm_wire *wire);
-/* Dials `endpoint` as `rank` of `epoch` and waits for the welcome. */
-void raw_greet(raw_peer *raw, const char *endpoint, uint64_t epoch, int rank);
+/* Dials `endpoint`, which is rank `to`, as `rank` of `epoch` and waits for the welcome. */
+void raw_greet(raw_peer *raw, const char *endpoint, uint64_t epoch, int rank, int to);
 
 #endif

@@ -44,7 +44,7 @@ static void scene_start(scene *s, const char *transport)
     const char *endpoints[] = {s->w.ranks[0].comm->endpoint, NULL};
     sc_comm *comm = s->w.ranks[1].comm;
     assert_int_equal(comm->ops->connect(comm, endpoints, NULL), SC_OK);
-    raw_greet(&s->raw, comm->endpoint, s->w.epoch, 0);
+    raw_greet(&s->raw, comm->endpoint, s->w.epoch, 0, 1);
     world_expect(&s->w, 1, SC_COMM_CONNECTED, -1, 0);
     world_recv(&s->w, 1, s->channel, s->buf, (sc_comm_tag){.step = 5, .stage = 2, .mb = 3}, 8);
     sc_comm_wire credit = raw_recv(&s->raw, false, NULL, NULL);
@@ -234,7 +234,7 @@ static void test_another_epoch(void **state)
     unsigned char body[sizeof s.buf];
     scene_open(&s, *state, 2);
     sc_comm *comm = s.w.ranks[1].comm;
-    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = s.w.epoch - 1};
+    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = s.w.epoch - 1, .to = 1};
     raw_dial(&stale, comm->endpoint);
     raw_send(&stale, &hello, NULL, 0);
     sc_comm_wire old = good(&s);
@@ -306,7 +306,7 @@ static void test_strangers(void **state)
     sc_comm *comm = s.w.ranks[1].comm;
     const char *endpoints[] = {NULL, NULL, NULL};
     assert_int_equal(comm->ops->connect(comm, endpoints, NULL), SC_OK);
-    raw_greet(&s.raw, comm->endpoint, s.w.epoch, 0);
+    raw_greet(&s.raw, comm->endpoint, s.w.epoch, 0, 1);
     world_recv(&s.w, 1, s.channel, s.buf, good(&s).tag, 8);
     assert_int_equal(raw_recv(&s.raw, false, NULL, NULL).type, SC_COMM_WIRE_CREDIT);
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -330,7 +330,7 @@ static void test_strangers(void **state)
     for (size_t cut = 0; cut <= n; cut++) {
         raw_part(&foreign, head, cut, false);
     }
-    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = s.w.epoch, .rank = 0};
+    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = s.w.epoch, .rank = 0, .to = 1};
     raw_send(&foreign, &hello, NULL, 0); // rank 0 is there already
     hello.rank = 1;
     raw_send(&foreign, &hello, NULL, 0); // that is ourselves
@@ -365,7 +365,7 @@ static void test_strangers_are_counted(void **state)
     raw_part(&s.raw, "a", 1, true);
     raw_part(&s.raw, "b", 1, true);
     raw_part(&s.raw, "c", 1, false);
-    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = s.w.epoch, .rank = 7};
+    sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .epoch = s.w.epoch, .rank = 7, .to = 1};
     raw_send(&s.raw, &hello, NULL, 0);
     hello.rank = 0;
     raw_send(&s.raw, &hello, NULL, 0);
