@@ -63,34 +63,42 @@ sc_status sc_announce_parse(const char *line, size_t n, sc_announce *out, sc_err
     return status;
 }
 
+/* Appends what one read gives; *got_p as read says, 0 also where there is nothing now. */
+static sc_status read_more(sc_announce_reader *reader, int fd, size_t *got_p, sc_err *err)
+{
+    size_t room = sizeof reader->line - reader->n;
+    ssize_t got = -1;
+    if (room == 0) {
+        return sc_status_fail(err, SC_PROTOCOL,
+                              "the coordinator's announcement is longer than %d bytes",
+                              (int)SC_ANNOUNCE_LINE_MAX);
+    }
+    do {
+        got = read(fd, reader->line + reader->n, room);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0 && errno != EAGAIN) {
+        return sc_status_errno(err, errno, "the coordinator's announcement");
+    }
+    reader->is_ended = got == 0;
+    *got_p = got > 0 ? (size_t)got : 0;
+    reader->n += *got_p;
+    return SC_OK;
+}
+
 sc_status sc_announce_read(sc_announce_reader *reader, int fd, bool *is_whole_p, sc_announce *out,
                            sc_err *err)
 {
+    size_t got = 0;
+    const char *newline = NULL;
     *is_whole_p = false;
-    for (;;) {
-        size_t room = sizeof reader->line - reader->n;
-        if (room == 0) {
-            return sc_status_fail(err, SC_PROTOCOL,
-                                  "the coordinator's announcement is longer than %d bytes",
-                                  (int)SC_ANNOUNCE_LINE_MAX);
-        }
-        ssize_t got = read(fd, reader->line + reader->n, room);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0 && errno != EAGAIN) {
-            return sc_status_errno(err, errno, "the coordinator's announcement");
-        }
-        if (got <= 0) {
-            reader->is_ended = got == 0;
-            return SC_OK;
-        }
-        reader->n += (size_t)got;
-        const char *newline = memchr(reader->line, '\n', reader->n);
-        if (newline != NULL) {
-            SC_TRY(sc_announce_parse(reader->line, (size_t)(newline - reader->line), out, err));
-            *is_whole_p = true;
-            return SC_OK;
-        }
+    do {
+        SC_TRY(read_more(reader, fd, &got, err));
+        newline = memchr(reader->line, '\n', reader->n);
+    } while (got > 0 && newline == NULL);
+    if (newline == NULL) {
+        return SC_OK;
     }
+    SC_TRY(sc_announce_parse(reader->line, (size_t)(newline - reader->line), out, err));
+    *is_whole_p = true;
+    return SC_OK;
 }

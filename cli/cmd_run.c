@@ -9,7 +9,8 @@
 
 enum {
     KEY_NAME = 0x200,
-    KEY_DRY_RUN
+    KEY_DRY_RUN,
+    KEY_JSON
 };
 
 typedef struct run_args {
@@ -17,11 +18,13 @@ typedef struct run_args {
     const char *job_path;
     const char *name;
     bool is_dry_run;
+    bool is_json;
 } run_args;
 
 static const struct argp_option OPTIONS[] = {
     {"name", KEY_NAME, "NAME", 0, "Name of the run and of its folder", 0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "Print the plan and stop", 0},
+    {"json", KEY_JSON, NULL, 0, "With --dry-run: print the plan as JSON", 0},
     {0},
 };
 
@@ -38,11 +41,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_DRY_RUN:
         args->is_dry_run = true;
         return 0;
+    case KEY_JSON:
+        args->is_json = true;
+        return 0;
     case ARGP_KEY_ARG:
         if (args->job_path != NULL) {
             argp_error(state, "one job at a time: '%s' is left over", arg);
         }
         args->job_path = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (args->is_json && !args->is_dry_run) {
+            argp_error(state, "--json goes with --dry-run; a run leaves its summary.json");
+        }
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no job file given");
@@ -93,6 +104,7 @@ int sc_cmd_run_main(int argc, char **argv)
     options.job.name = args.name;
     options.job.path_list = env.path;
     options.job.is_dry_run = args.is_dry_run;
+    options.job.is_json = args.is_json;
     options.progress = &progress;
     sc_status status = sc_runner_run(&options, &result, &err);
     print_result(&result);

@@ -2,6 +2,7 @@
 
 #include "schedules/text.h"
 
+#include <assert.h>
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdbool.h>
@@ -185,21 +186,28 @@ static void set_cell(grid *g, size_t row, size_t at, const char *text)
     snprintf(g->cells[row * g->n_columns + at], CELL_MAX, "%s", text);
 }
 
+static int column_width(const grid *g, size_t at)
+{
+    size_t width = 0;
+    for (size_t row = 0; row < g->n_rows; row++) {
+        size_t n = strlen(g->cells[row * g->n_columns + at]);
+        width = n > width ? n : width;
+    }
+    return (int)width;
+}
+
 /* Texts in the first column stand left, numbers right. */
 static void add_grid(sc_text *text, const grid *g)
 {
+    assert(g->cells != NULL);
     for (size_t row = 0; row < g->n_rows; row++) {
         for (size_t at = 0; at < g->n_columns; at++) {
-            size_t width = 0;
-            for (size_t i = 0; i < g->n_rows; i++) {
-                size_t n = strlen(g->cells[i * g->n_columns + at]);
-                width = n > width ? n : width;
-            }
             const char *cell = g->cells[row * g->n_columns + at];
+            int width = column_width(g, at);
             if (at == 0) {
-                sc_text_add(text, "%-*s", (int)width, cell);
+                sc_text_add(text, "%-*s", width, cell);
             } else {
-                sc_text_add(text, "%*s", (int)width + GAP, cell);
+                sc_text_add(text, "%*s", width + GAP, cell);
             }
         }
         sc_text_add(text, "\n");

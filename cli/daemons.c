@@ -62,6 +62,9 @@ static void add_coordinator_words(words *w, const sc_daemons_job *job, const cha
     add_option(w, "--runs-dir", job->runs_dir);
     if (job->is_dry_run) {
         add(w, "--dry-run");
+        if (job->is_json) {
+            add(w, "--json");
+        }
     } else {
         add_option(w, "--announce", announce);
     }

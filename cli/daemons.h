@@ -20,6 +20,7 @@ typedef struct sc_daemons_job {
     const char *runs_dir;  // NULL: as the job says
     const char *path_list; // PATH, may be NULL
     bool is_dry_run;       // print the plan only
+    bool is_json;          // the plan as JSON
     bool is_verbose;       // the daemons log more
     const sigset_t *mask;  // signals the daemons block
 } sc_daemons_job;

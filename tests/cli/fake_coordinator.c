@@ -30,6 +30,7 @@ typedef struct fake {
     int announce_fd;
     int n_steps;
     bool is_dry_run;
+    bool is_json;
     char run_dir[512];
     char endpoint[128];
     void *context;
@@ -75,6 +76,8 @@ static void take_arguments(fake *f, int argc, char **argv)
         bool has_next = i + 1 < argc;
         if (strcmp(argv[i], "--dry-run") == 0) {
             f->is_dry_run = true;
+        } else if (strcmp(argv[i], "--json") == 0) {
+            f->is_json = true;
         } else if (has_next && strcmp(argv[i], "--set") == 0) {
             take_set(f, argv[++i]);
         } else if (has_next && strcmp(argv[i], "--name") == 0) {
@@ -267,7 +270,7 @@ int main(int argc, char **argv)
     take_arguments(&f, argc, argv);
     fail_early(&f);
     if (f.is_dry_run) {
-        printf("the plan of %s\n", f.schedule);
+        printf(f.is_json ? "{\"plan\":\"%s\"}\n" : "the plan of %s\n", f.schedule);
         return 0;
     }
     if (is_mode(&f, "deaf")) {

@@ -129,6 +129,9 @@ static void test_dry_run_prints_the_plan(void **state)
     sc_proc *proc = expect(*state, "ok", "ok", 0, RUN("--dry-run", "--set", "schedule=1f1b"));
     assert_string_equal(sc_proc_text(proc, SC_PROC_OUT), "the plan of 1f1b\n");
     sc_proc_free(&proc);
+    proc = expect(*state, "ok", "ok", 0, RUN("--dry-run", "--json"));
+    assert_string_equal(sc_proc_text(proc, SC_PROC_OUT), "{\"plan\":\"gpipe\"}\n");
+    sc_proc_free(&proc);
     proc = expect(*state, "bad", "ok", 3, RUN("--dry-run"));
     assert_string_equal(sc_proc_text(proc, SC_PROC_ERR), "job.yaml:1:1: nonsense: unknown key\n");
     sc_proc_free(&proc);
@@ -205,6 +208,7 @@ static void test_wrong_usage(void **state)
         {"run", NULL},
         {"run", "a.yaml", "b.yaml", NULL},
         {"run", "--set", "nonsense", NULL},
+        {"run", "a.yaml", "--json", NULL},
         {"run", "--ready-timeout", "soon", NULL},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {

@@ -132,12 +132,13 @@ static void test_tail_is_the_last_lines(void **state)
     path = sc_tmpdir_path(dir, "none");
     assert_string_equal(sc_launch_tail(path, 2, text, sizeof text), "");
     free(path);
+    const size_t n_large = (size_t)3 * SC_LAUNCH_TAIL_MAX;
     // Larger than what is looked at.
-    char *large = malloc(3 * SC_LAUNCH_TAIL_MAX + 1);
+    char *large = malloc(n_large + 1);
     assert_non_null(large);
-    memset(large, 'x', 3 * SC_LAUNCH_TAIL_MAX);
-    large[3 * SC_LAUNCH_TAIL_MAX] = '\0';
-    memcpy(large + 3 * SC_LAUNCH_TAIL_MAX - 5, "\nend\n", 5);
+    memset(large, 'x', n_large);
+    large[n_large] = '\0';
+    memcpy(large + n_large - 5, "\nend\n", 5);
     path = sc_tmpdir_write_text(dir, "log", large);
     assert_string_equal(sc_launch_tail(path, 1, text, sizeof text), "end\n");
     sc_launch_tail(path, 9, text, sizeof text);
