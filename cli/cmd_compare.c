@@ -17,7 +17,8 @@ enum {
     KEY_STEPS,
     KEY_JSON,
     SCHEDULES_MAX = 64,
-    NAME_MAX_BYTES = 128,
+    NAME_MAX_BYTES = 128, // a coordinator takes no longer one
+    BASE_MAX = 80,        // of it for the job's name
     SET_MAX = 256,
     SUMMARY_MAX = 4 * 1024 * 1024
 };
@@ -125,15 +126,23 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-/* "dir/kjv-5m.yaml" and gpipe give "kjv-5m-gpipe". */
+/* "dir/kjv-5m.yaml" and gpipe give "kjv-5m-gpipe"; what a coordinator takes no name with becomes
+   '_'. */
 static void format_name(const char *job_path, const char *schedule, char *out, size_t n)
 {
+    static const char ALLOWED[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     const char *slash = strrchr(job_path, '/');
     const char *base = slash != NULL ? slash + 1 : job_path;
     const char *dot = strrchr(base, '.');
     size_t n_base = dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
-    n_base = n_base < NAME_MAX_BYTES ? n_base : NAME_MAX_BYTES;
+    n_base = n_base < BASE_MAX ? n_base : BASE_MAX;
     snprintf(out, n, "%.*s-%s", (int)n_base, base, schedule);
+    for (size_t i = 0; out[i] != '\0'; i++) {
+        if (strchr(ALLOWED, out[i]) == NULL || (i == 0 && out[i] == '.')) {
+            out[i] = '_';
+        }
+    }
 }
 
 static sc_status add_summary(sc_comparison *comparison, const char *schedule, const char *run_dir,
@@ -157,7 +166,7 @@ static sc_status run_one(const compare_args *args, const char *schedule, sc_prog
     sc_runner_options options;
     sc_runner_result result;
     char set[SET_MAX];
-    char name[2 * NAME_MAX_BYTES + 2];
+    char name[NAME_MAX_BYTES + 1];
     sc_jobargs shared = args->shared;
     sc_env_read(&env);
     snprintf(set, sizeof set, "schedule=%s", schedule);

@@ -131,6 +131,15 @@ static void test_summary_without_numbers_is_refused(void **state)
     sc_proc_free(&proc);
 }
 
+static void test_odd_job_names_make_plain_folders(void **state)
+{
+    static const char *const ARGS[] = {"compare", "./.a b\xc3\xa9.yaml", "--schedules", "gpipe",
+                                       NULL};
+    sc_proc *proc = expect(*state, "ok", 0, ARGS);
+    sc_proc_free(&proc);
+    assert_true(is_there(*state, "_a_b__-gpipe/summary.json"));
+}
+
 static void test_interrupt_ends_the_comparison(void **state)
 {
     const sc_fake_run run = {.coordinator = "wait", .dir = *state};
@@ -151,6 +160,7 @@ int main(void)
         CASE(test_wrong_usage_starts_nothing),
         CASE(test_failed_run_ends_the_comparison),
         CASE(test_summary_without_numbers_is_refused),
+        CASE(test_odd_job_names_make_plain_folders),
         CASE(test_interrupt_ends_the_comparison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
