@@ -21,6 +21,7 @@ sc_table *sc_rows_make(int n_stages, int n_mb, const char *const *rows)
     if (sc_table_new("test", n_ranks, n_stages, n_mb, &table, &err) != SC_OK) {
         fail_msg("%s", err.text);
     }
+    bool has_backward = false;
     for (int rank = 0; rank < n_ranks; rank++) {
         if (sc_table_row_parse(table, rank, rows[rank], strlen(rows[rank]), &err) != SC_OK) {
             fail_msg("%s", err.text);
@@ -28,8 +29,10 @@ sc_table *sc_rows_make(int n_stages, int n_mb, const char *const *rows)
         const sc_row *row = &table->rows[rank];
         for (size_t i = 0; i < row->n_actions; i++) {
             table->is_lowered = table->is_lowered || !sc_action_is_compute(row->actions[i].op);
+            has_backward = has_backward || sc_action_is_backward(row->actions[i].op);
         }
     }
+    table->is_forward_only = !has_backward;
     return table;
 }
 

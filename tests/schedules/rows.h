@@ -7,7 +7,8 @@
 #include "schedules/table.h"
 
 /* A table of n_ranks rows (NULL-terminated list) and n_stages stages in loop placement. It is
-   lowered when a row has a cell that is not F, B, I or W. Caller frees. */
+   lowered when a row has a cell that is not F, B, I or W, and forward-only when none has a
+   backward. Caller frees. */
 sc_table *sc_rows_make(int n_stages, int n_mb, const char *const *rows);
 /* SC_ROWS(2, 1, "0F0,0B0", "1F0,1B0") */
 #define SC_ROWS(n_stages, n_mb, ...) \

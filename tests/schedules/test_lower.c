@@ -73,7 +73,6 @@ static void test_forward_only(void **state)
 {
     (void)state;
     sc_table *compute = SC_ROWS(2, 2, "0F0,0F1", "1F0,1F1");
-    compute->is_forward_only = true;
     sc_table *lowered = lower(compute);
     sc_rows_expect(lowered, 0, "0F0,0SEND_F0,0F1,0SEND_F1");
     sc_rows_expect(lowered, 1, "1RECV_F0,1F0,1RECV_F1,1F1");

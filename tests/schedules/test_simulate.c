@@ -168,7 +168,6 @@ static void test_cost_and_makespan(void **state)
 {
     (void)state;
     sc_table *table = SC_ROWS(2, 1, "0F0", "1F0");
-    table->is_forward_only = true;
     sc_timeline *t = simulate(table, 3, 1, 1, 10);
     expect_near(t->makespan, 16, "makespan", 2, 1);
     expect_near(t->cost, 3, "cost", 2, 1);
