@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "tests/schedules/rows.h"
 
 // cmocka needs these first
 #include <setjmp.h>

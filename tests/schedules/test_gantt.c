@@ -1,5 +1,5 @@
-#include "rows.h"
 #include "schedules/gantt.h"
+#include "tests/schedules/rows.h"
 
 // cmocka needs these first
 #include <setjmp.h>

@@ -1,7 +1,7 @@
-#include "rows.h"
 #include "schedules/gen.h"
 #include "schedules/lower.h"
 #include "schedules/validate.h"
+#include "tests/schedules/rows.h"
 
 // cmocka needs these first
 #include <setjmp.h>

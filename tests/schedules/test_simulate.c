@@ -1,6 +1,6 @@
-#include "rows.h"
 #include "schedules/gen.h"
 #include "schedules/simulate.h"
+#include "tests/schedules/rows.h"
 
 // cmocka needs these first
 #include <setjmp.h>

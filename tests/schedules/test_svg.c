@@ -1,5 +1,5 @@
-#include "rows.h"
 #include "schedules/svg.h"
+#include "tests/schedules/rows.h"
 
 // cmocka needs these first
 #include <setjmp.h>
