@@ -130,9 +130,9 @@ static void causes_of_the_median_step_add_up(void **state)
             sum += result.ranks[r].ns[c];
         }
         assert_true(sum == result.ranks[r].window_ns);
-        assert_true(result.ranks[r].ns[SC_CAUSE_FORWARD] == 2 * 1000);
-        assert_true(result.ranks[r].ns[SC_CAUSE_BACKWARD_INPUT] == 2 * 1100);
-        assert_true(result.ranks[r].ns[SC_CAUSE_BACKWARD_WEIGHT] == 2 * 700);
+        assert_true(result.ranks[r].ns[SC_CAUSE_FORWARD] == 2000);
+        assert_true(result.ranks[r].ns[SC_CAUSE_BACKWARD_INPUT] == 2200);
+        assert_true(result.ranks[r].ns[SC_CAUSE_BACKWARD_WEIGHT] == 1400);
         assert_true(result.ranks[r].ns[SC_CAUSE_REDUCE] == 300);
         assert_true(result.ranks[r].ns[SC_CAUSE_OPTIMIZER] == 200);
         mean += sum;

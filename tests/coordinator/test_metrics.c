@@ -19,7 +19,7 @@ static void a_step_is_one_line(void **state)
                             .step_ms = 55,
                             .tokens_per_second = 4096};
     for (int c = 0; c < SC_CAUSE_COUNT; c++) {
-        step.causes.ns[c] = (c + 1) * 500000;
+        step.causes.ns[c] = (int64_t)(c + 1) * 500000;
     }
     char *line = NULL;
     assert_int_equal(sc_metrics_format(&step, &line, NULL), SC_OK);
