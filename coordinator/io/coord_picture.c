@@ -65,8 +65,8 @@ static sc_status draw_timeline(sc_coord *c, const sc_bubble_result *result, sc_e
     sc_status status = SC_OK;
     sc_timeline *planned = NULL;
     char *svg = NULL;
-    sc_span **spans;
-    size_t *n_spans;
+    sc_span **spans = NULL;
+    size_t *n_spans = NULL;
     char titles[2][160];
     sc_svg_panel panels[2];
     size_t n_panels = 0;
