@@ -45,7 +45,7 @@ typedef struct sc_comm_group {
     int id; // the same on every member
     int n_ranks;
     const int *ranks; // (n_ranks), rising; borrowed during open
-    size_t max_bytes; // largest buffer of an operation
+    size_t max_bytes; // largest buffer of an operation: all_reduce's, or all of all_gather's out
 } sc_comm_group;
 
 typedef struct sc_comm_config {
