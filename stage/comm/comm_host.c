@@ -136,6 +136,7 @@ static sc_status all_gather(sc_comm *comm, int group, const void *in, size_t byt
     return call_group(host, &op, n_bytes, err);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): written through later, by the comm thread
 static sc_status all_reduce(sc_comm *comm, int group, float *buf, size_t n, uint64_t cookie,
                             sc_err *err)
 {

@@ -55,10 +55,10 @@ static sc_status find(sc_comm_host *host, int peer, const sc_comm_wire *wire, bo
         }
     }
     char text[NAME_MAX_BYTES];
-    return sc_status_fail(err, SC_PROTOCOL,
-                          "%s frame from rank %u for %s, which is no channel from there",
-                          sc_comm_host_wire_text(wire->type), wire->rank,
-                          name(wire->from, wire->to, wire->kind, text));
+    sc_status_fail(err, SC_PROTOCOL, "%s frame from rank %u for %s, which is no channel from there",
+                   sc_comm_host_wire_text(wire->type), wire->rank,
+                   name(wire->from, wire->to, wire->kind, text));
+    return SC_PROTOCOL;
 }
 
 /* Message k of a channel, chunk by chunk. */
@@ -127,9 +127,10 @@ sc_status sc_comm_host_chan_greet(sc_comm_host *host, int peer, sc_err *err)
 {
     for (int i = 0; i < host->n_channels; i++) {
         sc_host_channel *channel = &host->channels[i];
-        if (channel->peer == peer && !channel->conf.is_send) {
-            SC_TRY(grant(host, channel, err));
+        if (channel->peer != peer || channel->conf.is_send) {
+            continue;
         }
+        SC_TRY(grant(host, channel, err));
     }
     return SC_OK;
 }

@@ -224,6 +224,16 @@ static sc_status start_reduce(sc_comm_host *host, sc_host_group *group, sc_err *
     return SC_OK;
 }
 
+/* The chunks of a member that came before the operation started here. */
+static sc_status use_early(sc_comm_host *host, sc_host_group *group, int member, uint64_t n_bytes,
+                           sc_err *err)
+{
+    for (size_t sub = 0; sub * SC_COMM_CHUNK_BYTES < n_bytes; sub++) {
+        SC_TRY(use_slot(host, group, member, sub, err));
+    }
+    return SC_OK;
+}
+
 static sc_status start(sc_comm_host *host, sc_host_group *group, sc_err *err)
 {
     uint64_t k = group->n_started++;
@@ -234,10 +244,7 @@ static sc_status start(sc_comm_host *host, sc_host_group *group, sc_err *err)
         SC_TRY(start_reduce(host, group, err));
     }
     for (int member = 0; member < group->n_ranks; member++) {
-        uint64_t n_early = group->next[k & 1][member];
-        for (size_t sub = 0; sub * SC_COMM_CHUNK_BYTES < n_early; sub++) {
-            SC_TRY(use_slot(host, group, member, sub, err));
-        }
+        SC_TRY(use_early(host, group, member, group->next[k & 1][member], err));
     }
     return SC_OK;
 }

@@ -85,7 +85,8 @@ static sc_status take(sc_comm_host *host, size_t n, size_t size, void *out_p, sc
 {
     void *memory = sc_arena_alloc(&host->arena, n, size);
     if (memory == NULL) {
-        return sc_status_errno(err, ENOMEM, "data transport: %zu times %zu bytes", n, size);
+        sc_status_errno(err, ENOMEM, "data transport: %zu times %zu bytes", n, size);
+        return SC_NO_MEMORY;
     }
     memcpy(out_p, &memory, sizeof memory);
     return SC_OK;

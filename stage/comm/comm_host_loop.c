@@ -50,16 +50,15 @@ static sc_status connect_peers(sc_comm_host *host, sc_err *err)
     for (int i = 0; i < host->n_peers; i++) {
         sc_host_peer *peer = &host->peers[i];
         zmq_pollitem_t *item = &host->items[host->n_items];
-        *item = (zmq_pollitem_t){.events = ZMQ_POLLIN};
-        if (peer->is_out) {
-            SC_TRY(sc_comm_host_sock_connect(host, peer, err));
-            sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .to = peer->rank};
-            SC_TRY(sc_comm_host_sock_send(host, peer, &hello, NULL, 0, NULL, err));
-            item->socket = peer->dealer;
-        } else {
-            item->fd = -1; // keeps item and peer in step
+        *item = (zmq_pollitem_t){.fd = -1, .events = ZMQ_POLLIN}; // polls nothing
+        host->n_items++;                                          // item and peer keep step
+        if (!peer->is_out) {
+            continue;
         }
-        host->n_items++;
+        SC_TRY(sc_comm_host_sock_connect(host, peer, err));
+        item->socket = peer->dealer;
+        sc_comm_wire hello = {.type = SC_COMM_WIRE_HELLO, .to = peer->rank};
+        SC_TRY(sc_comm_host_sock_send(host, peer, &hello, NULL, 0, NULL, err));
     }
     return check_connected(host, err);
 }
@@ -257,9 +256,10 @@ static sc_status turn(sc_comm_host *host, sc_err *err)
     SC_TRY(run_commands(host, err));
     SC_TRY(drain(host, host->router, -1, err));
     for (int i = ITEM_FIRST_DEALER; i < host->n_items; i++) {
-        if (host->items[i].socket != NULL && (host->items[i].revents & ZMQ_POLLIN) != 0) {
-            SC_TRY(drain(host, host->items[i].socket, i - ITEM_FIRST_DEALER, err));
+        if (host->items[i].socket == NULL || (host->items[i].revents & ZMQ_POLLIN) == 0) {
+            continue;
         }
+        SC_TRY(drain(host, host->items[i].socket, i - ITEM_FIRST_DEALER, err));
     }
     sc_comm_host_chan_finish(host);
     return sc_comm_host_group_finish(host, err);

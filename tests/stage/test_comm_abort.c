@@ -167,28 +167,40 @@ static void test_after_failure(void **state)
     world_done(&w);
 }
 
+/* A comm of this world's rank, opened apart because its peer is in another process. */
+static sc_comm *open_rank(world *w, int rank)
+{
+    char address[SC_COMM_ENDPOINT_MAX];
+    sc_comm *comm = NULL;
+    sc_comm_config config = {.epoch = w->epoch,
+                             .rank = rank,
+                             .n_ranks = 2,
+                             .bind_address = world_address(w, address),
+                             .channels = w->ranks[rank].channels,
+                             .n_channels = w->ranks[rank].n_channels};
+    return sc_comm_host_open(&config, &comm, NULL) == SC_OK ? comm : NULL;
+}
+
+/* Exchanges endpoints over pipes and connects. */
+static bool meet(sc_comm *comm, int rank, int to, int from, char peer[SC_COMM_ENDPOINT_MAX])
+{
+    size_t n = SC_COMM_ENDPOINT_MAX;
+    if (write(to, comm->endpoint, n) != (ssize_t)n || read(from, peer, n) != (ssize_t)n) {
+        return false;
+    }
+    const char *endpoints[2] = {comm->endpoint, comm->endpoint};
+    endpoints[1 - rank] = peer;
+    return comm->ops->connect(comm, endpoints, NULL) == SC_OK;
+}
+
 /* Rank 1 in a process of its own: connects, gives n_credits, says so, and stays until killed. */
 static void play_rank_1(world *w, int to_parent, int from_parent, int r, int n_credits)
 {
-    char endpoints[2][SC_COMM_ENDPOINT_MAX] = {{0}};
-    char address[SC_COMM_ENDPOINT_MAX];
-    sc_comm_config config = {.epoch = w->epoch,
-                             .rank = 1,
-                             .n_ranks = 2,
-                             .bind_address = world_address(w, address),
-                             .channels = w->ranks[1].channels,
-                             .n_channels = w->ranks[1].n_channels};
-    sc_comm *comm = NULL;
-    if (sc_comm_host_open(&config, &comm, NULL) != SC_OK) {
+    char endpoint[SC_COMM_ENDPOINT_MAX];
+    sc_comm *comm = open_rank(w, 1);
+    if (comm == NULL || !meet(comm, 1, to_parent, from_parent, endpoint)) {
         _exit(1);
     }
-    memcpy(endpoints[1], comm->endpoint, sizeof endpoints[1]);
-    if (write(to_parent, endpoints[1], sizeof endpoints[1]) != sizeof endpoints[1] ||
-        read(from_parent, endpoints[0], sizeof endpoints[0]) != sizeof endpoints[0]) {
-        _exit(1);
-    }
-    const char *list[2] = {endpoints[0], endpoints[1]};
-    comm->ops->connect(comm, list, NULL);
     for (int i = 0; i < n_credits; i++) {
         comm->ops->post_recv(comm, r, malloc(BYTES), tag(i), 0, NULL);
     }
@@ -204,6 +216,19 @@ static void play_rank_1(world *w, int to_parent, int from_parent, int r, int n_c
     _exit((int)read(from_parent, &end, 1)); // until the parent closes, if it is not killed before
 }
 
+/* Rank 0 has sent, with and without credit, and waits for a gradient that never comes. */
+static void leave_in_the_lurch(world *w, int s, int r_back, int n_sends)
+{
+    unsigned char *buf = calloc(1, BYTES);
+    for (int i = 0; i < n_sends; i++) {
+        world_send(w, 0, s, buf, tag(i), (uint64_t)i);
+    }
+    world_recv(w, 0, r_back, buf, tag(0), 0);
+    abort_in_time(w->ranks[0].comm);
+    free(buf);
+    w->ranks[0].comm->ops->close(&w->ranks[0].comm);
+}
+
 /* With how: SIGKILL, a dead peer; SIGSTOP, a frozen one, whose socket buffers fill. */
 static void lose_peer(const char *transport, int how)
 {
@@ -217,9 +242,8 @@ static void lose_peer(const char *transport, int how)
     int r_back = 0;
     int down[2];
     int up[2];
-    unsigned char *buf = calloc(1, BYTES);
-    char endpoint[SC_COMM_ENDPOINT_MAX];
-    char done = 0;
+    char endpoint[SC_COMM_ENDPOINT_MAX] = {0};
+    char byte = 0;
     world_init(&w, transport, 2);
     world_channel(&w, 0, 1, 0, 1, SC_COMM_ACTIVATION, BYTES, N_CREDITS, &s, &r);
     world_channel(&w, 1, 0, 1, 0, SC_COMM_GRADIENT, BYTES, 1, &s_back, &r_back);
@@ -234,37 +258,20 @@ static void lose_peer(const char *transport, int how)
     }
     close(down[0]);
     close(up[1]);
-    w.n_ranks = 1;
-    assert_int_equal(read(up[0], endpoint, sizeof endpoint), sizeof endpoint);
-    char address[SC_COMM_ENDPOINT_MAX];
-    sc_comm_config config = {.epoch = w.epoch,
-                             .rank = 0,
-                             .n_ranks = 2,
-                             .bind_address = world_address(&w, address),
-                             .channels = w.ranks[0].channels,
-                             .n_channels = w.ranks[0].n_channels};
-    assert_int_equal(sc_comm_host_open(&config, &w.ranks[0].comm, NULL), SC_OK);
-    sc_comm *comm = w.ranks[0].comm;
-    assert_int_equal(write(down[1], comm->endpoint, sizeof comm->endpoint), sizeof comm->endpoint);
-    const char *endpoints[] = {NULL, endpoint};
-    assert_int_equal(comm->ops->connect(comm, endpoints, NULL), SC_OK);
+    w.n_ranks = 1; // to wait for, and to close
+    w.ranks[0].comm = open_rank(&w, 0);
+    assert_non_null(w.ranks[0].comm);
+    assert_true(meet(w.ranks[0].comm, 0, down[1], up[0], endpoint));
     world_expect(&w, 0, SC_COMM_CONNECTED, -1, 0);
-    assert_int_equal(read(up[0], &done, 1), 1);
+    assert_int_equal(read(up[0], &byte, 1), 1);
     kill(pid, how);
-    for (int i = 0; i < N_CREDITS + 2; i++) {
-        world_send(&w, 0, s, buf, tag(i), (uint64_t)i);
-    }
-    world_recv(&w, 0, r_back, buf, tag(0), 0);
-    abort_in_time(comm);
-    free(buf);
-    comm->ops->close(&w.ranks[0].comm);
+    leave_in_the_lurch(&w, s, r_back, N_CREDITS + 2);
     kill(pid, SIGKILL);
-    int status = 0;
-    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
     close(down[1]);
     close(up[0]);
     if (endpoint[0] == 'i') {
-        unlink(endpoint + 6);
+        unlink(endpoint + strlen("ipc://")); // the dead do not clean up
     }
     world_done(&w);
 }

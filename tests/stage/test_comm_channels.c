@@ -155,9 +155,9 @@ static void test_sizes(void **state)
                                    SC_COMM_CHUNK_BYTES - 1,
                                    SC_COMM_CHUNK_BYTES,
                                    SC_COMM_CHUNK_BYTES + 1,
-                                   2 * SC_COMM_CHUNK_BYTES,
-                                   5 * SC_COMM_CHUNK_BYTES,
-                                   5 * SC_COMM_CHUNK_BYTES + 17};
+                                   (size_t)2 * SC_COMM_CHUNK_BYTES,
+                                   (size_t)5 * SC_COMM_CHUNK_BYTES,
+                                   (size_t)5 * SC_COMM_CHUNK_BYTES + 17};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         one_size(*state, sizes[i]);
     }
@@ -195,7 +195,7 @@ static void test_several_channels_both_ways(void **state)
     for (int k = 0; k < N_MESSAGES; k++) {
         for (int i = 0; i < N_CHANNELS; i++) {
             int late = N_CHANNELS - 1 - i;
-            world_fill(in[i][k], BYTES, (uint64_t)(i * 100 + k));
+            world_fill(in[i][k], BYTES, (uint64_t)i * 100 + (uint64_t)k);
             world_send(&w, ends[i].from % 2, s[i], in[i][k], tag(1, ends[i].from, k), (uint64_t)k);
             world_recv(&w, ends[late].to % 2, r[late], out[late][k], tag(1, ends[late].from, k),
                        (uint64_t)k);
@@ -212,7 +212,7 @@ static void test_several_channels_both_ways(void **state)
     }
     for (int c = 0; c < N_CHANNELS; c++) {
         for (int k = 0; k < N_MESSAGES; k++) {
-            world_check(out[c][k], (size_t)(BYTES - c), (uint64_t)(c * 100 + k));
+            world_check(out[c][k], (size_t)(BYTES - c), (uint64_t)c * 100 + (uint64_t)k);
         }
     }
     world_done(&w);

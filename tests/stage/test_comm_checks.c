@@ -302,6 +302,8 @@ static void test_strangers(void **state)
     scene s;
     raw_peer foreign = {0};
     static unsigned char noise[100000];
+    static const unsigned char greeting[] = {0xff, 0,    0, 0, 0,   0,   0,   0,
+                                             1,    0x7f, 3, 0, 'N', 'U', 'L', 'L'};
     scene_open(&s, *state, 3);
     sc_comm *comm = s.w.ranks[1].comm;
     const char *endpoints[] = {NULL, NULL, NULL};
@@ -314,7 +316,7 @@ static void test_strangers(void **state)
     for (uint64_t seed = 0; seed < 20; seed++) {
         world_fill(noise, sizeof noise, seed);
         if (seed % 2 == 0) {
-            memcpy(noise, "\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16); // a good start
+            memcpy(noise, greeting, sizeof greeting);
         }
         throw_bytes(comm->endpoint, noise, seed == 19 ? sizeof noise : seed * 11);
     }

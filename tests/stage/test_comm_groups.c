@@ -94,7 +94,10 @@ static void check_sum(const float *buf, size_t n, int first, int n_ranks)
         for (int member = 1; member < n_ranks; member++) {
             sum += value(first + member, i);
         }
-        if (memcmp(&sum, &buf[i], sizeof sum) != 0) {
+        uint32_t bits[2];
+        memcpy(&bits[0], &sum, sizeof sum);
+        memcpy(&bits[1], &buf[i], sizeof sum);
+        if (bits[0] != bits[1]) {
             fail_msg("%d ranks, element %zu of %zu: %a, not %a", n_ranks, i, n, (double)buf[i],
                      (double)sum);
         }
@@ -140,47 +143,60 @@ static void test_all_reduce_big(void **state)
     one_reduce(*state, 3, 5 * chunk + 7);
 }
 
+enum {
+    Q_RANKS = 4,
+    Q_OPS = 16,
+    Q_ELEMS = 300,
+    Q_BYTES = 8
+};
+
+/* One rank's buffers of one operation: even ones reduce, odd ones gather. */
+typedef struct queued {
+    float sums[Q_ELEMS];
+    unsigned char pieces[Q_RANKS][Q_BYTES];
+} queued;
+
+static void call_queued(world *w, queued *q, int rank, int op)
+{
+    size_t n = Q_ELEMS - (size_t)op;
+    if (op % 2 == 0) {
+        fill_values(q->sums, n, rank);
+        reduce(w, rank, 0, q->sums, n, (uint64_t)op);
+        return;
+    }
+    world_fill(q->pieces[rank], Q_BYTES, sc_rng_mix((uint64_t)rank, (uint64_t)op));
+    gather(w, rank, 0, q->pieces[rank], Q_BYTES, q->pieces, (uint64_t)op);
+}
+
+static void check_queued(world *w, const queued *q, int rank, int op)
+{
+    world_expect(w, rank, SC_COMM_GROUP_DONE, 0, (uint64_t)op);
+    if (op % 2 == 0) {
+        check_sum(q->sums, Q_ELEMS - (size_t)op, 0, Q_RANKS);
+        return;
+    }
+    for (int m = 0; m < Q_RANKS; m++) {
+        world_check(q->pieces[m], Q_BYTES, sc_rng_mix((uint64_t)m, (uint64_t)op));
+    }
+}
+
 /* Every rank calls all its operations at once, in ever another order of ranks: early chunks wait
    for their operation, and none is mixed up with the next one's. */
 static void test_operations_back_to_back(void **state)
 {
-    enum {
-        N_RANKS = 4,
-        N_OPS = 16,
-        N = 300
-    };
-    static float sums[N_RANKS][N_OPS][N];
-    static unsigned char pieces[N_RANKS][N_OPS][N_RANKS * 8];
+    static queued q[Q_RANKS][Q_OPS];
     world w;
-    world_init(&w, *state, N_RANKS);
-    world_group(&w, 0, 0, N_RANKS, sizeof sums[0][0]);
+    world_init(&w, *state, Q_RANKS);
+    world_group(&w, 0, 0, Q_RANKS, sizeof q[0][0].sums);
     world_open(&w);
     world_connect(&w);
     for (int turn = 0; turn < 3; turn++) {
-        for (int i = 0; i < N_RANKS; i++) {
-            int rank = (i * 3 + turn) % N_RANKS;
-            for (int op = 0; op < N_OPS; op++) {
-                if (op % 2 == 0) {
-                    fill_values(sums[rank][op], N - (size_t)op, rank);
-                    reduce(&w, rank, 0, sums[rank][op], N - (size_t)op, (uint64_t)op);
-                } else {
-                    unsigned char *own = pieces[rank][op] + (ptrdiff_t)rank * 8;
-                    world_fill(own, 8, (uint64_t)(rank * 100 + op));
-                    gather(&w, rank, 0, own, 8, pieces[rank][op], (uint64_t)op);
-                }
-            }
+        for (int i = 0; i < Q_RANKS * Q_OPS; i++) {
+            int rank = (i / Q_OPS * 3 + turn) % Q_RANKS;
+            call_queued(&w, &q[rank][i % Q_OPS], rank, i % Q_OPS);
         }
-        for (int rank = 0; rank < N_RANKS; rank++) {
-            for (int op = 0; op < N_OPS; op++) {
-                world_expect(&w, rank, SC_COMM_GROUP_DONE, 0, (uint64_t)op);
-                if (op % 2 == 0) {
-                    check_sum(sums[rank][op], N - (size_t)op, 0, N_RANKS);
-                    continue;
-                }
-                for (int m = 0; m < N_RANKS; m++) {
-                    world_check(pieces[rank][op] + (ptrdiff_t)m * 8, 8, (uint64_t)(m * 100 + op));
-                }
-            }
+        for (int i = 0; i < Q_RANKS * Q_OPS; i++) {
+            check_queued(&w, &q[i / Q_OPS][i % Q_OPS], i / Q_OPS, i % Q_OPS);
         }
     }
     world_done(&w);

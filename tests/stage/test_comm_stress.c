@@ -80,40 +80,53 @@ static float value(const job *j, int rank, int k, size_t i)
     return sc_rng_uniform(j->seed, 2 + (uint64_t)rank, (uint64_t)k * SUM_ELEMS_MAX + i) * 1e3f;
 }
 
+static void call_send(job *j, int i)
+{
+    line *l = &j->lines[i];
+    if (l->n_sent < N_MESSAGES && l->n_sent - l->n_send_done < BUFFERS) {
+        int k = l->n_sent++;
+        unsigned char *in = l->in + (size_t)(k % BUFFERS) * l->bytes;
+        world_fill(in, l->bytes, content(j, i, k));
+        world_send(&j->w, l->from, l->send_id, in, (sc_comm_tag){9, i, k}, (uint64_t)k);
+    }
+}
+
+static void call_recv(job *j, int i)
+{
+    line *l = &j->lines[i];
+    if (l->n_posted < N_MESSAGES && l->n_posted - l->n_received < l->window) {
+        int k = l->n_posted++;
+        unsigned char *out = l->out + (size_t)(k % BUFFERS) * l->bytes;
+        world_recv(&j->w, l->to, l->recv_id, out, (sc_comm_tag){9, i, k}, (uint64_t)k);
+    }
+}
+
+static void call_reduce(job *j, int rank)
+{
+    if (j->n_called[rank] == N_REDUCES || j->n_called[rank] != j->n_reduced[rank]) {
+        return;
+    }
+    int k = j->n_called[rank]++;
+    for (size_t e = 0; e < j->n_elems; e++) {
+        j->sums[rank][e] = value(j, rank, k, e);
+    }
+    sc_comm *comm = j->w.ranks[rank].comm;
+    sc_status status = comm->ops->all_reduce(comm, 0, j->sums[rank], j->n_elems, (uint64_t)k, NULL);
+    assert_int_equal(status, SC_OK);
+}
+
 /* The next send, receive or reduction of a drawn place, where there is room. */
 static void call_something(job *j)
 {
-    int i = draw(j, j->n_lines);
-    line *l = &j->lines[i];
     switch (draw(j, 3)) {
     case 0:
-        if (l->n_sent < N_MESSAGES && l->n_sent - l->n_send_done < BUFFERS) {
-            int k = l->n_sent++;
-            unsigned char *in = l->in + (size_t)(k % BUFFERS) * l->bytes;
-            world_fill(in, l->bytes, content(j, i, k));
-            world_send(&j->w, l->from, l->send_id, in, (sc_comm_tag){9, i, k}, (uint64_t)k);
-        }
+        call_send(j, draw(j, j->n_lines));
         break;
     case 1:
-        if (l->n_posted < N_MESSAGES && l->n_posted - l->n_received < l->window) {
-            int k = l->n_posted++;
-            unsigned char *out = l->out + (size_t)(k % BUFFERS) * l->bytes;
-            world_recv(&j->w, l->to, l->recv_id, out, (sc_comm_tag){9, i, k}, (uint64_t)k);
-        }
+        call_recv(j, draw(j, j->n_lines));
         break;
-    default: {
-        int rank = draw(j, j->w.n_ranks);
-        if (j->n_called[rank] < N_REDUCES && j->n_called[rank] == j->n_reduced[rank]) {
-            int k = j->n_called[rank]++;
-            for (size_t e = 0; e < j->n_elems; e++) {
-                j->sums[rank][e] = value(j, rank, k, e);
-            }
-            sc_comm *comm = j->w.ranks[rank].comm;
-            assert_int_equal(
-                comm->ops->all_reduce(comm, 0, j->sums[rank], j->n_elems, (uint64_t)k, NULL),
-                SC_OK);
-        }
-    }
+    default:
+        call_reduce(j, draw(j, j->w.n_ranks));
     }
 }
 
