@@ -54,6 +54,7 @@ struct sc_bubble {
     sc_bubble_split *splits; // (n_ranks), of the result
     sc_stage_cost *costs;    // (n_stages), of the result
     uint64_t activation_peak_bytes;
+    double action_ns;     // after the warm-up
     uint64_t executor_ns; // after the warm-up
     uint64_t n_actions;   // after the warm-up
 };
@@ -192,6 +193,10 @@ static void add_costs(sc_bubble *bubble, const sc_msg_report *report, step_slot 
             slot->costs[s].f = median_part(bubble, report, s, SC_CAUSE_FORWARD);
             slot->costs[s].i = median_part(bubble, report, s, SC_CAUSE_BACKWARD_INPUT);
             slot->costs[s].w = median_part(bubble, report, s, SC_CAUSE_BACKWARD_WEIGHT);
+            double longest = fmax(slot->costs[s].f, slot->costs[s].i + slot->costs[s].w);
+            if (report->step != bubble->first_step) {
+                bubble->action_ns = fmax(bubble->action_ns, longest);
+            }
         }
     }
 }
@@ -260,6 +265,11 @@ sc_status sc_bubble_add(sc_bubble *bubble, const sc_msg_report *report, sc_err *
         bubble->n_actions += report->n_spans;
     }
     return SC_OK;
+}
+
+int64_t sc_bubble_action_ns(const sc_bubble *bubble)
+{
+    return (int64_t)bubble->action_ns;
 }
 
 /* --- the result --- */

@@ -50,6 +50,9 @@ void sc_bubble_free(sc_bubble **bubble);
 void sc_bubble_set_clocks(sc_bubble *bubble, const int64_t *to_coordinator_ns);
 /* Checks and adds one rank's report of a step; reports of one step may come in any order. */
 sc_status sc_bubble_add(sc_bubble *bubble, const sc_msg_report *report, sc_err *err);
+/* The longest median time of a stage's F or B (I and W together) in a step so far, the warm-up left
+   out; 0 before. For membership's stuck rule. */
+int64_t sc_bubble_action_ns(const sc_bubble *bubble);
 /* SC_NOT_FOUND when fewer than three steps are complete. What it points to lives until the next
    call. */
 sc_status sc_bubble_result_get(sc_bubble *bubble, sc_bubble_result *out, sc_err *err);

@@ -220,6 +220,22 @@ static void three_complete_steps_are_needed(void **state)
     sc_table_free(&table);
 }
 
+static void action_time_is_the_longest_median(void **state)
+{
+    (void)state;
+    sc_table *table = bubble_rig_table("1f1b", 2, 3);
+    sc_bubble *bubble = new_bubble(table, 4);
+    assert_int_equal(sc_bubble_action_ns(bubble), 0);
+    bubble_rig_add_step(bubble, table, 0, &WARMUP, false, NULL);
+    assert_int_equal(sc_bubble_action_ns(bubble), 0);
+    bubble_rig_add_step(bubble, table, 1, &ODD, false, NULL);
+    assert_int_equal(sc_bubble_action_ns(bubble), 1100 + 700);
+    bubble_rig_add_step(bubble, table, 2, &EVEN, false, NULL);
+    assert_int_equal(sc_bubble_action_ns(bubble), 2000);
+    sc_bubble_free(&bubble);
+    sc_table_free(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +246,7 @@ int main(void)
         cmocka_unit_test(clocks_of_other_hosts_are_set_right),
         cmocka_unit_test(only_the_latest_steps_count),
         cmocka_unit_test(three_complete_steps_are_needed),
+        cmocka_unit_test(action_time_is_the_longest_median),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
