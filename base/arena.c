@@ -51,6 +51,22 @@ static sc_arena_block *add_block(sc_arena *arena, size_t need)
     return block;
 }
 
+void sc_arena_reset(sc_arena *arena)
+{
+    size_t used = arena->used_bytes;
+    sc_arena_block *only = arena->blocks;
+    if (only != NULL && only->next == NULL) {
+        memset(only->bytes, 0, only->used);
+        only->used = 0;
+    } else {
+        sc_arena_done(arena);
+        if (used > 0) {
+            add_block(arena, used);
+        }
+    }
+    arena->used_bytes = 0;
+}
+
 void *sc_arena_alloc(sc_arena *arena, size_t n, size_t size)
 {
     if (size != 0 && n > (SIZE_MAX - ALIGNMENT) / size) {

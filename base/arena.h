@@ -23,6 +23,10 @@ void sc_arena_init(sc_arena *arena, size_t limit_bytes);
 /* Frees everything. The arena may be used again afterwards. Accepts one that was never used. */
 void sc_arena_done(sc_arena *arena);
 
+/* Takes everything back but keeps the memory, as one block, for what comes next: a loop that
+   allocates the same amount every turn stops asking the system after the first ones. */
+void sc_arena_reset(sc_arena *arena);
+
 /* n * size zeroed bytes, aligned to 64. NULL when out of memory, over the limit or n * size
    overflows. A request of zero bytes gets a valid pointer. */
 void *sc_arena_alloc(sc_arena *arena, size_t n, size_t size);

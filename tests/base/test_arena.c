@@ -125,6 +125,34 @@ static void done_without_use(void **state)
     assert_null(arena.blocks);
 }
 
+/* From the second turn on one block serves everything, zeroed again. */
+static void reset_keeps_one_block(void **state)
+{
+    (void)state;
+    sc_arena arena;
+    sc_arena_init(&arena, 0);
+    sc_arena_reset(&arena);
+    assert_null(arena.blocks);
+    sc_arena_block *kept = NULL;
+    for (int turn = 0; turn < 4; turn++) {
+        for (int i = 0; i < 5; i++) {
+            unsigned char *p = sc_arena_alloc(&arena, 30000, 1);
+            assert_non_null(p);
+            for (int k = 0; k < 30000; k++) {
+                assert_int_equal(p[k], 0);
+                p[k] = 0xAA;
+            }
+        }
+        if (turn >= 1) {
+            assert_true(turn == 1 || arena.blocks == kept);
+            kept = arena.blocks;
+        }
+        sc_arena_reset(&arena);
+        assert_int_equal(arena.used_bytes, 0);
+    }
+    sc_arena_done(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +163,7 @@ int main(void)
         cmocka_unit_test(limit_is_kept),
         cmocka_unit_test(texts_are_copied),
         cmocka_unit_test(done_without_use),
+        cmocka_unit_test(reset_keeps_one_block),
     };
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);
 }
