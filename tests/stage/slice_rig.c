@@ -361,22 +361,16 @@ float *sc_slice_rig_grad(const sc_rig *rig, int param)
     return grad;
 }
 
-void sc_slice_rig_optim_open(const sc_rig *rig, sc_optim_kind kind, sc_rig_optim *out)
+void sc_slice_rig_optim_open(const sc_rig *rig, const sc_optim_config *settings, sc_rig_optim *out)
 {
     *out = (sc_rig_optim){0};
     for (int s = 0; s < rig->config.n_stages; s++) {
         const sc_slice *slice = rig->slices[s];
-        const sc_optim_config config = {
-            .kind = kind,
-            .beta1 = 0.9F,
-            .beta2 = 0.95F,
-            .epsilon = 1e-8F,
-            .weight_decay = 0.1F,
-            .registry = rig->registry,
-            .backend = rig->config.backend,
-            .slices = &slice,
-            .n_slices = 1,
-        };
+        sc_optim_config config = *settings;
+        config.registry = rig->registry;
+        config.backend = rig->config.backend;
+        config.slices = &slice;
+        config.n_slices = 1;
         assert_int_equal(sc_optim_open(&config, &out->ranks[s], NULL), SC_OK);
     }
 }

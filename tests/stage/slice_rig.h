@@ -77,7 +77,8 @@ typedef struct sc_rig_optim {
     sc_optim *ranks[SC_RIG_STAGES_MAX];
 } sc_rig_optim;
 
-void sc_slice_rig_optim_open(const sc_rig *rig, sc_optim_kind kind, sc_rig_optim *out);
+/* `settings` says kind, betas, epsilon and decay; the rest is the rig's. */
+void sc_slice_rig_optim_open(const sc_rig *rig, const sc_optim_config *settings, sc_rig_optim *out);
 void sc_slice_rig_optim_close(sc_rig_optim *optim);
 /* The tail of a step: merges tied gradients within and between ranks, clips, updates. Returns the
    gradient norm. */

@@ -14,6 +14,9 @@
 
 static sc_backend *backend;
 
+static const sc_optim_config ADAMW = {
+    .kind = SC_OPTIM_ADAMW, .beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .weight_decay = 0.1F};
+
 static sc_rig_config make_config(bool is_tied, int n_mb)
 {
     sc_rig_config config = {
@@ -103,8 +106,8 @@ static void compare(const sc_rig_config *reference, const sc_rig_config *config)
     sc_rig_optim optim;
     sc_slice_rig_open(reference, &expected);
     sc_slice_rig_open(config, &rig);
-    sc_slice_rig_optim_open(&expected, SC_OPTIM_ADAMW, &expected_optim);
-    sc_slice_rig_optim_open(&rig, SC_OPTIM_ADAMW, &optim);
+    sc_slice_rig_optim_open(&expected, &ADAMW, &expected_optim);
+    sc_slice_rig_optim_open(&rig, &ADAMW, &optim);
     assert_same_weights(&expected, &rig);
     for (uint64_t number = 0; number < 3; number++) {
         step(&expected, number);

@@ -137,7 +137,8 @@ static void bytes_are_as_counted(void **state)
             optimizer_bytes += b.optimizer;
         }
         allocated_bytes = 0;
-        sc_slice_rig_optim_open(&rig, SC_OPTIM_ADAMW, &optim);
+        const sc_optim_config adamw = {.kind = SC_OPTIM_ADAMW};
+        sc_slice_rig_optim_open(&rig, &adamw, &optim);
         assert_int_equal(allocated_bytes, optimizer_bytes);
         sc_slice_rig_optim_close(&optim);
         sc_slice_rig_close(&rig);
