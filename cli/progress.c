@@ -53,7 +53,7 @@ static bool is_training(const sc_msg_progress *msg)
 static void format_facts(const sc_msg_progress *msg, double step_ms, char *out, size_t n)
 {
     if (!is_training(msg)) {
-        if (msg->n_workers < msg->n_workers_needed) {
+        if (strcmp(msg->phase, "waiting") == 0) {
             snprintf(out, n, "%s %u/%u workers", msg->phase, msg->n_workers, msg->n_workers_needed);
         } else {
             snprintf(out, n, "%s", msg->phase);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "cli/client.h"
+#include "cli/cmd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -79,6 +80,8 @@ static void enter(runner *r, phase next)
     case TERMINATING:
         r->deadline_ns = after_ms(SC_RUNNER_TERM_MS);
         sc_launch_signal(&r->launch, SIGTERM);
+        // One that is stopped heeds the first only after the second.
+        sc_launch_signal(&r->launch, SIGCONT);
         break;
     case KILLING:
         r->deadline_ns = 0;
@@ -214,6 +217,15 @@ static bool is_coordinator_there(const runner *r)
     return r->launch.children[0].is_running;
 }
 
+/* Moves the deadline forward to `ms` from now, if that is sooner. */
+static void hasten(runner *r, int ms)
+{
+    int64_t soon_ns = after_ms(ms);
+    if (r->deadline_ns == 0 || r->deadline_ns > soon_ns) {
+        r->deadline_ns = soon_ns;
+    }
+}
+
 /* Looks at who has ended since the last time. */
 static void judge_ends(runner *r)
 {
@@ -221,10 +233,12 @@ static void judge_ends(runner *r)
         end_start(r);
     } else if (r->phase == WATCHING) {
         find_dead_worker(r);
-        int64_t last_word_ns = after_ms(SC_RUNNER_LAST_WORD_MS);
-        if (!is_coordinator_there(r) && (r->deadline_ns == 0 || r->deadline_ns > last_word_ns)) {
-            r->deadline_ns = last_word_ns;
+        if (!is_coordinator_there(r)) {
+            hasten(r, SC_RUNNER_LAST_WORD_MS);
         }
+    } else if (r->phase == LEAVING && !is_coordinator_there(r)) {
+        // It leaves last: a worker that is still here is frozen or does not know that it is over.
+        hasten(r, SC_RUNNER_LAST_LEAVE_MS);
     }
 }
 
@@ -300,6 +314,9 @@ static void take_finish(runner *r, const sc_msg_finished *msg)
         r->has_failed = true;
         r->status = sc_status_fail(&r->err, status, "%s",
                                    msg->text[0] != '\0' ? msg->text : sc_status_text(status));
+        // Now and not by the caller: a frozen worker may take its time to end.
+        sc_cmd_fail(&r->err);
+        r->result->is_told = true;
         if (r->dead_worker != 0) {
             const sc_launch_child *child = &r->launch.children[r->dead_worker];
             add_end(r, child, child->log_path);

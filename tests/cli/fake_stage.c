@@ -64,6 +64,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "the last words of a worker\n");
         raise(SIGKILL);
     }
+    if (strcmp(mode, "freeze") == 0) {
+        zmq_close(dealer);
+        zmq_ctx_term(context);
+        raise(SIGSTOP);
+        return 0;
+    }
     if (strcmp(mode, "stubborn") == 0) {
         stay();
     }

@@ -113,6 +113,15 @@ static void test_worker_left_after_the_end_is_stopped(void **state)
     sc_proc_free(&proc);
 }
 
+/* A stopped process takes no SIGTERM until it is continued. */
+static void test_frozen_worker_delays_little(void **state)
+{
+    sc_proc *proc = start(*state, "ok", "freeze");
+    sc_proc_expect_exit(proc, 0, AT_ONCE_MS);
+    assert_non_null(strstr(sc_proc_text(proc, SC_PROC_ERR), "did not end by itself, stopping it"));
+    sc_proc_free(&proc);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
@@ -123,6 +132,7 @@ int main(void)
         CASE(test_second_interrupt_kills_at_once),
         CASE(test_daemons_end_when_the_program_is_killed),
         CASE(test_worker_left_after_the_end_is_stopped),
+        CASE(test_frozen_worker_delays_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
