@@ -46,6 +46,8 @@ while read -r source symbol; do
   definer=${defined_by[$symbol]:-}
   if [ -n "$definer" ]; then
     is_pure "$definer" || finding "$source: uses $symbol of $definer, which is not pure"
+  elif [[ $symbol == sc_* ]]; then
+    finding "$source: uses $symbol, which no object defines: build everything first"
   elif [[ ! $symbol =~ $instrumentation && ! $symbol =~ $allowed_libc ]]; then
     allowed_library "$source" "$symbol" || finding "$source: uses $symbol, which a pure file may not"
   fi

@@ -205,6 +205,8 @@ test_pure() {
   fault 'model/spec.c: uses sc_log_get of base/log.c, which is not pure'
   add_call coordinator/planner.c 'int sc_store_get(const char *text);' 'sc_store_get(text);'
   fault 'uses sc_store_get of coordinator/io/store.c, which is not pure'
+  add_call coordinator/planner.c 'int sc_gone_get(const char *text);' 'sc_gone_get(text);'
+  fault 'uses sc_gone_get, which no object defines'
   find "$tree" -name '*.c' -delete
   fault 'nothing to check'
 }
