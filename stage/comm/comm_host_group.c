@@ -2,7 +2,6 @@
 
 #include "stage/comm/comm_host_sock.h"
 
-#include <assert.h>
 #include <string.h>
 
 enum {
@@ -87,9 +86,9 @@ static sc_status send_all(sc_comm_host *host, sc_host_group *group, int to, sc_c
     return SC_OK;
 }
 
-static sc_host_slot *slot_of(const sc_host_group *group, uint64_t k, int member, size_t sub)
+static sc_host_slot *slot_of(const sc_host_group *group, int member, size_t sub)
 {
-    return &group->slots[k & 1][(size_t)member * group->n_subs + sub];
+    return &group->slots[(size_t)member * group->n_subs + sub];
 }
 
 static void drop_slot(sc_host_slot *slot)
@@ -109,7 +108,7 @@ static void add(float *restrict sum, const float *restrict addend, size_t n)
 
 /* dst = ((m0 + m1) + m2) + ...: the order is the group's, whoever owns the part. libzmq aligns
    nothing, hence the copies; a block stays in the first-level cache. */
-static void add_in_order(const sc_host_group *group, uint64_t k, size_t sub, char *dst, size_t n)
+static void add_in_order(const sc_host_group *group, size_t sub, char *dst, size_t n)
 {
     float sum[ADD_BLOCK_ELEMS];
     float addend[ADD_BLOCK_ELEMS];
@@ -118,7 +117,7 @@ static void add_in_order(const sc_host_group *group, uint64_t k, size_t sub, cha
         for (int member = 0; member < group->n_ranks; member++) {
             const char *src = dst;
             if (member != group->me) {
-                src = zmq_msg_data(&slot_of(group, k, member, sub)->body);
+                src = zmq_msg_data(&slot_of(group, member, sub)->body);
             }
             memcpy(member == 0 ? sum : addend, src + at, bytes);
             if (member > 0) {
@@ -133,16 +132,15 @@ static void add_in_order(const sc_host_group *group, uint64_t k, size_t sub, cha
 static sc_status reduce(sc_comm_host *host, sc_host_group *group, size_t sub, sc_err *err)
 {
     const sc_host_command *op = op_of(group);
-    uint64_t k = group->n_started - 1;
     size_t part_bytes = 0;
     char *part = place_of(group, op, group->me, &part_bytes);
     size_t offset = sub * SC_COMM_CHUNK_BYTES;
     size_t left = part_bytes - offset;
     size_t n = left < SC_COMM_CHUNK_BYTES ? left : SC_COMM_CHUNK_BYTES;
-    add_in_order(group, k, sub, part + offset, n);
+    add_in_order(group, sub, part + offset, n);
     for (int i = 1; i < group->n_ranks; i++) {
         int to = (group->me + i) % group->n_ranks;
-        drop_slot(slot_of(group, k, to, sub));
+        drop_slot(slot_of(group, to, sub));
         SC_TRY(send_chunk(host, group, to, SC_COMM_WIRE_SUM, group->me, part, offset, n, err));
     }
     return SC_OK;
@@ -154,7 +152,7 @@ static sc_status use_slot(sc_comm_host *host, sc_host_group *group, int member, 
 {
     const sc_host_command *op = op_of(group);
     uint64_t k = group->n_started - 1;
-    sc_host_slot *slot = slot_of(group, k, member, sub);
+    sc_host_slot *slot = slot_of(group, member, sub);
     bool is_gather = op->type == SC_HOST_GATHER;
     sc_comm_wire_type expected = is_gather ? SC_COMM_WIRE_GATHER : SC_COMM_WIRE_PART;
     if (slot->type != expected || slot->total != op->bytes) {
@@ -336,8 +334,10 @@ static sc_status hold(sc_host_group *group, const sc_comm_wire *wire, zmq_msg_t 
         return fail_frame(group, wire, "wrong offset or length", err);
     }
     size_t sub = wire->offset / SC_COMM_CHUNK_BYTES;
-    sc_host_slot *slot = slot_of(group, wire->sequence, wire->to, sub);
-    assert(!slot->is_held);
+    sc_host_slot *slot = slot_of(group, wire->to, sub);
+    if (slot->is_held) {
+        return fail_frame(group, wire, "too early, one before is not used yet", err);
+    }
     zmq_msg_init(&slot->body);
     zmq_msg_move(&slot->body, body);
     slot->is_held = true;
@@ -388,9 +388,8 @@ void sc_comm_host_group_drop(sc_comm_host *host)
 {
     for (int i = 0; i < host->n_groups; i++) {
         sc_host_group *group = &host->groups[i];
-        for (size_t j = 0; j < 2 * (size_t)group->n_ranks * group->n_subs; j++) {
-            size_t half = (size_t)group->n_ranks * group->n_subs;
-            drop_slot(&group->slots[j / half][j % half]);
+        for (size_t j = 0; j < (size_t)group->n_ranks * group->n_subs; j++) {
+            drop_slot(&group->slots[j]);
         }
     }
 }

@@ -7,8 +7,8 @@
  * them in group order, chunk by chunk, and sends the sums to all.
  *
  * Bounds: a member ends operation k only when every other one has started it (it needs their pieces
- * or addends), so what comes early belongs to operation k + 1. Two tables of chunks suffice, and
- * one operation's bytes are the most that can wait in them.
+ * or addends) and used all that it sent for it. So what comes early belongs to operation k + 1, one
+ * place for every chunk of one operation suffices, and its bytes are the most that can wait here.
  *
  * Threads: the comm thread; an error is fatal for the comm.
  */

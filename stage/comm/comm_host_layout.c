@@ -202,10 +202,9 @@ static sc_status fill_group(sc_comm_host *host, const sc_comm_group *conf, sc_ho
         }
     }
     SC_TRY(take(host, group->n_slots, sizeof(sc_host_command), &group->ops, err));
-    for (int i = 0; i < 2; i++) {
-        SC_TRY(take(host, n_ranks * group->n_subs, sizeof(sc_host_slot), &group->slots[i], err));
-        SC_TRY(take(host, n_ranks, sizeof(uint64_t), &group->next[i], err));
-    }
+    SC_TRY(take(host, n_ranks * group->n_subs, sizeof(sc_host_slot), &group->slots, err));
+    SC_TRY(take(host, n_ranks, sizeof(uint64_t), &group->next[0], err));
+    SC_TRY(take(host, n_ranks, sizeof(uint64_t), &group->next[1], err));
     SC_TRY(take(host, n_ranks, sizeof(uint64_t), &group->next_sum, err));
     return take(host, group->n_subs, sizeof(int), &group->n_addends, err);
 }

@@ -96,12 +96,12 @@ typedef struct sc_host_group {
     size_t n_pending;     // its chunks that are still to arrive
     sc_host_flight sends; // its chunks that libzmq holds
     size_t n_subs;        // chunks of one member's piece or addend at most
-    /* Chunks by (member, chunk), one table for the running operation, one for the next: a member
-       ends operation k only after all have started it, so no one is ever two ahead. */
-    sc_host_slot *slots[2]; // (n_ranks, n_subs)
-    uint64_t *next[2];      // (n_ranks) next offset expected from that member
-    uint64_t *next_sum;     // (n_ranks) likewise of the owner's sum
-    int *n_addends;         // (n_subs) that arrived for a chunk of the own part
+    /* Chunks by (member, chunk), of the running operation or the next: a member sends for operation
+       k + 1 when it has ended k, and then all its chunks of k were used here. */
+    sc_host_slot *slots; // (n_ranks, n_subs)
+    uint64_t *next[2];   // (n_ranks) next offset expected from that member, by k mod 2
+    uint64_t *next_sum;  // (n_ranks) likewise of the owner's sum
+    int *n_addends;      // (n_subs) that arrived for a chunk of the own part
 } sc_host_group;
 
 typedef struct sc_host_peer {

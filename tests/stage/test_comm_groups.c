@@ -76,7 +76,7 @@ static void test_all_gather_ring(void **state)
 /* Values of very different size, so that another order of addition gives other bits. */
 static float value(int rank, size_t i)
 {
-    float x = sc_rng_uniform(11, (uint64_t)rank, i) - 0.5f;
+    float x = (float)(sc_rng_mix((uint64_t)rank, i) >> 40) * 0x1p-24f - 0.5f;
     return i % 3 == 0 ? x * 1e6f : x;
 }
 
@@ -252,6 +252,72 @@ static void test_mismatched_operations(void **state)
     world_done(&w);
 }
 
+/* Rank 0 is a raw socket at both ends; rank 1 has called all_reduce of 64 floats: rank 0 owns the
+   first half, rank 1 the other. Sends one frame; the comm fails with that text. */
+static void refuse(const char *transport, sc_comm_wire wire, size_t n_body, const char *text)
+{
+    static const unsigned char body[256];
+    float buf[64] = {0};
+    char address[SC_COMM_ENDPOINT_MAX];
+    unsigned char id[SC_COMM_ENDPOINT_MAX];
+    size_t n_id = 0;
+    raw_peer in = {0};
+    raw_peer out = {0};
+    world w;
+    world_init(&w, transport, 2);
+    world_group(&w, 0, 0, 2, sizeof buf);
+    world_open(&w);
+    raw_listen(&in, world_address(&w, address));
+    const char *endpoints[] = {in.endpoint, NULL};
+    sc_comm *comm = w.ranks[1].comm;
+    assert_int_equal(comm->ops->connect(comm, endpoints, NULL), SC_OK);
+    assert_int_equal(raw_recv(&in, true, id, &n_id).type, SC_COMM_WIRE_HELLO);
+    sc_comm_wire welcome = {.type = SC_COMM_WIRE_WELCOME, .epoch = w.epoch, .rank = 0};
+    raw_answer(&in, id, n_id, &welcome);
+    raw_greet(&out, comm->endpoint, w.epoch, 0, 1);
+    world_expect(&w, 1, SC_COMM_CONNECTED, -1, 0);
+    reduce(&w, 1, 0, buf, 64, 1);
+    assert_int_equal(raw_recv(&in, true, id, &n_id).type, SC_COMM_WIRE_PART);
+    wire.epoch = w.epoch;
+    raw_send(&out, &wire, body, n_body);
+    world_expect_failure(&w, 1, text);
+    raw_done(&in);
+    raw_done(&out);
+    world_done(&w);
+}
+
+static void test_bad_frames(void **state)
+{
+    const char *t = *state;
+    sc_comm_wire sum = {.type = SC_COMM_WIRE_SUM, .total = 256};
+    sc_comm_wire part = {.type = SC_COMM_WIRE_PART, .total = 256};
+    refuse(t, sum, 124,
+           "group 0 operation 0: sum frame of member 0 from rank 0 at offset 0: wrong");
+    refuse(t, part, 124, "expected a chunk of 128 bytes at offset 0 of member 0, got 124 bytes");
+    sum.offset = part.offset = 64;
+    refuse(t, sum, 128, "at offset 64: wrong offset or length");
+    refuse(t, part, 128, "at offset 64: wrong offset or length");
+    sum.offset = part.offset = 0;
+    sum.total = part.total = 252;
+    refuse(t, sum, 128, "not the sum that is awaited");
+    refuse(t, part, 128, "expected part frames of 256 bytes, got part of 252 from member 0");
+    sum.total = part.total = 256;
+    sum.sequence = 1;
+    part.sequence = 2;
+    refuse(t, sum, 128, "not the sum that is awaited");
+    refuse(t, part, 128, "neither the running operation nor the next");
+    part.sequence = 0;
+    part.to = 1;
+    refuse(t, part, 128, "not that rank's to send");
+    part.to = -1;
+    refuse(t, part, 128, "not that rank's to send");
+    part.to = 0;
+    part.from = 4;
+    refuse(t, part, 128, "unknown group 4");
+    sc_comm_wire gather = {.type = SC_COMM_WIRE_GATHER, .total = 256};
+    refuse(t, gather, 128, "expected part frames of 256 bytes, got gather of 256 from member 0");
+}
+
 static void test_limits(void **state)
 {
     float buf[33] = {0};
@@ -278,7 +344,8 @@ static void test_limits(void **state)
     ON(transport, test_all_gather), ON(transport, test_all_gather_ring), \
         ON(transport, test_all_reduce), ON(transport, test_all_reduce_big), \
         ON(transport, test_operations_back_to_back), ON(transport, test_groups_are_independent), \
-        ON(transport, test_mismatched_operations), ON(transport, test_limits)
+        ON(transport, test_mismatched_operations), ON(transport, test_bad_frames), \
+        ON(transport, test_limits)
 
 int main(void)
 {
