@@ -21,7 +21,7 @@ static sc_status read_stream(FILE *file, const char *path, size_t limit_bytes, c
     size_t capacity = 0;
     for (;;) {
         if (n + 1 >= capacity) {
-            capacity = capacity == 0 ? 64 * 1024 : 2 * capacity;
+            capacity = capacity == 0 ? (size_t)64 * 1024 : 2 * capacity;
             char *grown = realloc(text, capacity);
             if (grown == NULL) {
                 free(text);

@@ -84,26 +84,27 @@ static sc_status check_action(const sc_table *table, int rank, sc_action action,
     return SC_OK;
 }
 
-static sc_status check_actions(const sc_table *table, sc_place *place, sc_err *err)
+static sc_status check_row(const sc_table *table, int rank, sc_place *place, sc_err *err)
 {
-    for (int rank = 0; rank < table->n_ranks; rank++) {
-        const sc_row *row = &table->rows[rank];
-        *place = (sc_place){rank, -1};
-        if (row->n_actions > INT_MAX - 1) {
-            return sc_status_fail(err, SC_LIMIT, "a row of more than %d cells", INT_MAX - 1);
-        }
-        for (size_t i = 0; i < row->n_actions; i++) {
-            *place = (sc_place){rank, (int)i};
-            SC_TRY(check_action(table, rank, row->actions[i], err));
-        }
+    const sc_row *row = &table->rows[rank];
+    *place = (sc_place){rank, -1};
+    if (row->n_actions > INT_MAX - 1) {
+        return sc_status_fail(err, SC_LIMIT, "a row of more than %d cells", INT_MAX - 1);
+    }
+    for (size_t i = 0; i < row->n_actions; i++) {
+        *place = (sc_place){rank, (int)i};
+        SC_TRY(check_action(table, rank, row->actions[i], err));
     }
     return SC_OK;
 }
 
-/* Enters one action; refuses a second one of its kind. */
+/* Enters one compute action; refuses a second one of its kind. */
 static sc_status enter(const sc_table *table, sc_cover *cover, sc_action action, int cell,
                        sc_err *err)
 {
+    if (!sc_action_is_compute(action.op)) {
+        return SC_OK;
+    }
     size_t pair = sc_cover_pair(table, action.stage, action.mb);
     int *slot = &cover->f[pair];
     if (action.op == SC_OP_B || action.op == SC_OP_I) {
@@ -138,16 +139,13 @@ static sc_status enter(const sc_table *table, sc_cover *cover, sc_action action,
     return SC_OK;
 }
 
-static sc_status enter_all(const sc_table *table, sc_cover *cover, sc_place *place, sc_err *err)
+static sc_status enter_row(const sc_table *table, sc_cover *cover, int rank, sc_place *place,
+                           sc_err *err)
 {
-    for (int rank = 0; rank < table->n_ranks; rank++) {
-        const sc_row *row = &table->rows[rank];
-        for (size_t i = 0; i < row->n_actions; i++) {
-            *place = (sc_place){rank, (int)i};
-            if (sc_action_is_compute(row->actions[i].op)) {
-                SC_TRY(enter(table, cover, row->actions[i], (int)i, err));
-            }
-        }
+    const sc_row *row = &table->rows[rank];
+    for (size_t i = 0; i < row->n_actions; i++) {
+        *place = (sc_place){rank, (int)i};
+        SC_TRY(enter(table, cover, row->actions[i], (int)i, err));
     }
     return SC_OK;
 }
@@ -240,7 +238,9 @@ sc_status sc_cover_make(const sc_table *table, sc_cover *out, sc_place *place, s
     sc_status status = SC_OK;
     sc_cover cover = {0};
     SC_GOTO(check_placement(table, place, err));
-    SC_GOTO(check_actions(table, place, err));
+    for (int rank = 0; rank < table->n_ranks; rank++) {
+        SC_GOTO(check_row(table, rank, place, err));
+    }
     // calloc leaves pages alone that no action touches, so a short table of a large size is cheap.
     size_t n_pairs = (size_t)table->n_stages * (size_t)table->n_mb;
     cover.f = calloc(n_pairs, sizeof *cover.f);
@@ -251,7 +251,9 @@ sc_status sc_cover_make(const sc_table *table, sc_cover *out, sc_place *place, s
                                 table->n_stages, table->n_mb);
         goto out;
     }
-    SC_GOTO(enter_all(table, &cover, place, err));
+    for (int rank = 0; rank < table->n_ranks; rank++) {
+        SC_GOTO(enter_row(table, &cover, rank, place, err));
+    }
     SC_GOTO(check_forwards(table, &cover, place, err));
     if (!table->is_forward_only) {
         SC_GOTO(check_backwards(table, &cover, place, err));

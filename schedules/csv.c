@@ -44,7 +44,8 @@ static sc_status sort_keys(const sc_csv_scan *scan, sc_op op, uint64_t **out, si
 {
     uint64_t *keys = malloc((scan->n_cells + 1) * sizeof *keys);
     if (keys == NULL) {
-        return sc_status_fail(err, SC_NO_MEMORY, "out of memory for %zu cells", scan->n_cells);
+        (void)sc_status_fail(err, SC_NO_MEMORY, "out of memory for %zu cells", scan->n_cells);
+        return SC_NO_MEMORY;
     }
     size_t n = 0;
     for (size_t i = 0; i < scan->n_cells; i++) {
@@ -323,6 +324,17 @@ static sc_status check_table(const sc_reading *reading, sc_validate_report *repo
     return fail_at(reading, cell->line, cell->column, status, err);
 }
 
+static sc_status copy_compute(const sc_row *row, int rank, sc_table *to, sc_err *err)
+{
+    sc_status status = SC_OK;
+    for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
+        if (sc_action_is_compute(row->actions[i].op)) {
+            status = sc_table_append(to, rank, row->actions[i], err);
+        }
+    }
+    return status;
+}
+
 /* The table without its communication cells. */
 static sc_status drop_communication(const sc_table *from, sc_table **out, sc_err *err)
 {
@@ -332,12 +344,7 @@ static sc_status drop_communication(const sc_table *from, sc_table **out, sc_err
     table->is_forward_only = from->is_forward_only;
     memcpy(table->rank_of_stage, from->rank_of_stage, (size_t)from->n_stages * sizeof(int));
     for (int rank = 0; rank < from->n_ranks; rank++) {
-        const sc_row *row = &from->rows[rank];
-        for (size_t i = 0; i < row->n_actions; i++) {
-            if (sc_action_is_compute(row->actions[i].op)) {
-                SC_GOTO(sc_table_append(table, rank, row->actions[i], err));
-            }
-        }
+        SC_GOTO(copy_compute(&from->rows[rank], rank, table, err));
     }
     *out = table;
     table = NULL;
@@ -381,7 +388,9 @@ static void write_header(const sc_table *table, sc_text *text)
         char name[sizeof table->name];
         memcpy(name, table->name, sizeof name);
         for (char *c = name; *c != '\0'; c++) {
-            *c = *c >= 0x20 && *c < 0x7f ? *c : '?'; // the name may be a file's
+            if (*c < 0x20 || *c >= 0x7f) {
+                *c = '?'; // the name may be a file's
+            }
         }
         sc_text_add(text, "# name: %s\n", name);
     }

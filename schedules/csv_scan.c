@@ -123,6 +123,24 @@ static bool is_ignored(const char *text, size_t n)
            (memcmp(text + at, "UNSHARD", 7) == 0 || memcmp(text + at, "RESHARD", 7) == 0);
 }
 
+/* What stands between two commas. */
+static sc_status scan_cell(const sc_line *line, size_t at, size_t end, sc_err *err)
+{
+    while (at < end && is_space(line->text[at])) {
+        at++;
+    }
+    while (end > at && is_space(line->text[end - 1])) {
+        end--;
+    }
+    if (at == end || is_ignored(line->text + at, end - at)) {
+        return SC_OK;
+    }
+    if (line->text[at] == '(') {
+        return scan_pair(line, at, end, err);
+    }
+    return scan_action(line, at, end, err);
+}
+
 static sc_status scan_row(const sc_line *line, sc_err *err)
 {
     SC_TRY(add_row(line, err));
@@ -130,18 +148,7 @@ static sc_status scan_row(const sc_line *line, sc_err *err)
     while (at < line->n) {
         const char *comma = memchr(line->text + at, ',', line->n - at);
         size_t next = comma == NULL ? line->n : (size_t)(comma - line->text);
-        size_t end = next;
-        while (at < end && is_space(line->text[at])) {
-            at++;
-        }
-        while (end > at && is_space(line->text[end - 1])) {
-            end--;
-        }
-        if (at < end && line->text[at] == '(') {
-            SC_TRY(scan_pair(line, at, end, err));
-        } else if (at < end && !is_ignored(line->text + at, end - at)) {
-            SC_TRY(scan_action(line, at, end, err));
-        }
+        SC_TRY(scan_cell(line, at, next, err));
         at = next + 1;
     }
     return SC_OK;

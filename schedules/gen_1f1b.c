@@ -19,10 +19,11 @@ static sc_status fill_row(sc_table *table, int rank, sc_err *err)
     for (int mb = 0; mb < n_warmup; mb++) {
         SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_F, rank, mb}, err));
     }
-    for (int mb = 0; mb < m; mb++) {
-        if (n_warmup + mb < m) {
-            SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_F, rank, n_warmup + mb}, err));
-        }
+    for (int mb = 0; mb < m - n_warmup; mb++) {
+        SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_F, rank, n_warmup + mb}, err));
+        SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_B, rank, mb}, err));
+    }
+    for (int mb = m - n_warmup; mb < m; mb++) {
         SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_B, rank, mb}, err));
     }
     return SC_OK;

@@ -9,6 +9,17 @@ double sc_gen_gpipe_closed_bubble(const sc_gen_params *params, double f, double 
     return (params->n_ranks - 1.0) / (params->n_mb + params->n_ranks - 1.0);
 }
 
+static sc_status fill_row(sc_table *table, int rank, sc_err *err)
+{
+    for (int mb = 0; mb < table->n_mb; mb++) {
+        SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_F, rank, mb}, err));
+    }
+    for (int mb = 0; mb < table->n_mb; mb++) {
+        SC_TRY(sc_table_append(table, rank, (sc_action){SC_OP_B, rank, mb}, err));
+    }
+    return SC_OK;
+}
+
 sc_status sc_gen_gpipe_make(const sc_gen_params *params, sc_table **out, sc_err *err)
 {
     if (params->n_chunks > 1) {
@@ -19,12 +30,7 @@ sc_status sc_gen_gpipe_make(const sc_gen_params *params, sc_table **out, sc_err 
     sc_table *table = NULL;
     SC_GOTO(sc_table_new("gpipe", params->n_ranks, params->n_ranks, params->n_mb, &table, err));
     for (int rank = 0; rank < table->n_ranks; rank++) {
-        for (int mb = 0; mb < table->n_mb; mb++) {
-            SC_GOTO(sc_table_append(table, rank, (sc_action){SC_OP_F, rank, mb}, err));
-        }
-        for (int mb = 0; mb < table->n_mb; mb++) {
-            SC_GOTO(sc_table_append(table, rank, (sc_action){SC_OP_B, rank, mb}, err));
-        }
+        SC_GOTO(fill_row(table, rank, err));
     }
     *out = table;
     table = NULL;

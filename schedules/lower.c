@@ -115,6 +115,15 @@ static sc_status place_action(sc_lowering *lowering, int rank, sc_action action,
     return SC_OK;
 }
 
+static sc_status place_row(sc_lowering *lowering, int rank, sc_err *err)
+{
+    const sc_row *row = &lowering->in->rows[rank];
+    for (size_t i = 0; i < row->n_actions; i++) {
+        SC_TRY(place_action(lowering, rank, row->actions[i], err));
+    }
+    return SC_OK;
+}
+
 static sc_status place_all(sc_lowering *lowering, sc_err *err)
 {
     const sc_table *in = lowering->in;
@@ -123,10 +132,7 @@ static sc_status place_all(sc_lowering *lowering, sc_err *err)
         lowering->out->rank_of_stage[stage] = in->rank_of_stage[stage];
     }
     for (int rank = 0; rank < in->n_ranks; rank++) {
-        const sc_row *row = &in->rows[rank];
-        for (size_t i = 0; i < row->n_actions; i++) {
-            SC_TRY(place_action(lowering, rank, row->actions[i], err));
-        }
+        SC_TRY(place_row(lowering, rank, err));
     }
     return SC_OK;
 }

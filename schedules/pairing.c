@@ -97,24 +97,27 @@ static sc_status enter_recv(sc_pairing *pairing, sc_action action, int cell, sc_
     return SC_OK;
 }
 
-/* All cells of one operation, in row order. */
+/* A row's cells of one operation. */
+static sc_status enter_row(sc_pairing *pairing, sc_op op, int rank, sc_place *place, sc_err *err)
+{
+    const sc_row *row = &pairing->table->rows[rank];
+    sc_status status = SC_OK;
+    for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
+        sc_action action = row->actions[i];
+        if (action.op == op) {
+            *place = (sc_place){rank, (int)i};
+            status = sc_action_is_send(op) ? enter_send(pairing, action, (int)i, err)
+                                           : enter_recv(pairing, action, (int)i, err);
+        }
+    }
+    return status;
+}
+
+/* All cells of one operation. */
 static sc_status enter_all(sc_pairing *pairing, sc_op op, sc_place *place, sc_err *err)
 {
-    const sc_table *table = pairing->table;
-    for (int rank = 0; rank < table->n_ranks; rank++) {
-        const sc_row *row = &table->rows[rank];
-        for (size_t i = 0; i < row->n_actions; i++) {
-            sc_action action = row->actions[i];
-            if (action.op != op) {
-                continue;
-            }
-            *place = (sc_place){rank, (int)i};
-            if (sc_action_is_send(op)) {
-                SC_TRY(enter_send(pairing, action, (int)i, err));
-            } else {
-                SC_TRY(enter_recv(pairing, action, (int)i, err));
-            }
-        }
+    for (int rank = 0; rank < pairing->table->n_ranks; rank++) {
+        SC_TRY(enter_row(pairing, op, rank, place, err));
     }
     return SC_OK;
 }

@@ -105,7 +105,8 @@ static sc_status timeline_new(const sc_table *table, sc_timeline **out, sc_err *
 {
     sc_timeline *timeline = calloc(1, sizeof *timeline);
     if (timeline == NULL) {
-        return sc_status_fail(err, SC_NO_MEMORY, "a timeline: out of memory");
+        (void)sc_status_fail(err, SC_NO_MEMORY, "a timeline: out of memory");
+        return SC_NO_MEMORY;
     }
     sc_arena_init(&timeline->arena, 0);
     size_t n_ranks = (size_t)table->n_ranks;
@@ -120,7 +121,8 @@ static sc_status timeline_new(const sc_table *table, sc_timeline **out, sc_err *
     }
     if (!is_whole) {
         sc_simulate_free(&timeline);
-        return sc_status_fail(err, SC_NO_MEMORY, "a timeline: out of memory");
+        (void)sc_status_fail(err, SC_NO_MEMORY, "a timeline: out of memory");
+        return SC_NO_MEMORY;
     }
     *out = timeline;
     return SC_OK;

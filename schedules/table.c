@@ -120,24 +120,31 @@ sc_status sc_table_row_format(const sc_table *table, int rank, char **out, sc_er
     return sc_text_take(&text, out, err);
 }
 
+/* Appends the cell of [first, end) unless it is idle. */
+static sc_status parse_cell(sc_table *table, int rank, const char *text, size_t first, size_t end,
+                            sc_err *err)
+{
+    while (first < end && (text[first] == ' ' || text[first] == '\t')) {
+        first++;
+    }
+    if (first == end) {
+        return SC_OK;
+    }
+    sc_action action;
+    sc_status status = sc_action_parse(text + first, end - first, &action, err);
+    if (status != SC_OK) {
+        return sc_status_prefix(err, status, "row of rank %d column %zu", rank, first + 1);
+    }
+    return sc_table_append(table, rank, action, err);
+}
+
 sc_status sc_table_row_parse(sc_table *table, int rank, const char *text, size_t n, sc_err *err)
 {
     size_t at = 0;
     while (at < n) {
         const char *comma = memchr(text + at, ',', n - at);
         size_t end = comma == NULL ? n : (size_t)(comma - text);
-        size_t first = at;
-        while (first < end && (text[first] == ' ' || text[first] == '\t')) {
-            first++;
-        }
-        if (first < end) {
-            sc_action action;
-            sc_status status = sc_action_parse(text + first, end - first, &action, err);
-            if (status != SC_OK) {
-                return sc_status_prefix(err, status, "row of rank %d column %zu", rank, first + 1);
-            }
-            SC_TRY(sc_table_append(table, rank, action, err));
-        }
+        SC_TRY(parse_cell(table, rank, text, at, end, err));
         at = end + 1;
     }
     return SC_OK;

@@ -31,6 +31,11 @@ sc_status sc_trace_from_timeline(const sc_timeline *timeline, int64_t step, doub
     return SC_OK;
 }
 
+/* A span to be sorted. */
+typedef struct span_ref {
+    const sc_trace_span *span;
+} span_ref;
+
 /* What a span makes or needs: F's activation or B's and I's gradient. */
 static bool has_message(const sc_trace_span *span)
 {
@@ -46,8 +51,8 @@ static int compare_int64(int64_t a, int64_t b)
 /* By step, direction, microbatch, stage: a message's two ends are neighbours in this order. */
 static int compare_spans(const void *a, const void *b)
 {
-    const sc_trace_span *x = *(const sc_trace_span *const *)a;
-    const sc_trace_span *y = *(const sc_trace_span *const *)b;
+    const sc_trace_span *x = ((const span_ref *)a)->span;
+    const sc_trace_span *y = ((const span_ref *)b)->span;
     int by_step = compare_int64(x->step, y->step);
     int by_way = compare_int64(x->action.op != SC_OP_F, y->action.op != SC_OP_F);
     int by_mb = compare_int64(x->action.mb, y->action.mb);
@@ -83,7 +88,7 @@ static void write_flow(sc_text *text, size_t id, const sc_trace_span *from, cons
 
 static sc_status write_flows(sc_text *text, const sc_trace *trace, sc_err *err)
 {
-    const sc_trace_span **order = malloc((trace->n_spans + 1) * sizeof *order);
+    span_ref *order = malloc((trace->n_spans + 1) * sizeof *order);
     if (order == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "a trace of %zu spans: out of memory",
                               trace->n_spans);
@@ -91,13 +96,13 @@ static sc_status write_flows(sc_text *text, const sc_trace *trace, sc_err *err)
     size_t n = 0;
     for (size_t i = 0; i < trace->n_spans; i++) {
         if (has_message(&trace->spans[i])) {
-            order[n++] = &trace->spans[i];
+            order[n++].span = &trace->spans[i];
         }
     }
     qsort(order, n, sizeof *order, compare_spans);
     for (size_t i = 0; i + 1 < n; i++) {
-        const sc_trace_span *low = order[i];
-        const sc_trace_span *high = order[i + 1];
+        const sc_trace_span *low = order[i].span;
+        const sc_trace_span *high = order[i + 1].span;
         if (!is_same_message(low, high)) {
             continue;
         }

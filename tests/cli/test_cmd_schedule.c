@@ -16,7 +16,8 @@ enum {
     TIMEOUT_MS = 20000
 };
 
-#define PROGRAM SC_BIN_DIR "/stagecoach"
+static const char PROGRAM[] = SC_BIN_DIR "/stagecoach";
+
 #define RUN(...) SC_PROC_RUN(TIMEOUT_MS, PROGRAM, __VA_ARGS__)
 
 static const char *out_of(const sc_proc *proc)
