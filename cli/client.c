@@ -95,13 +95,16 @@ int sc_client_fd(const sc_client *client)
 
 static sc_status send_msg(sc_client *client, sc_msg *msg, sc_err *err)
 {
-    unsigned char *bytes = NULL;
+    const unsigned char *bytes = NULL;
     size_t n = 0;
+    sc_arena arena;
+    sc_arena_init(&arena, 0);
     msg->seq = ++client->seq;
-    SC_TRY(sc_codec_pack(msg, &bytes, &n, err));
-    int sent = zmq_send(client->socket, bytes, n, ZMQ_DONTWAIT);
-    sc_status status = sent < 0 ? fail_zmq(err, "send to the coordinator") : SC_OK;
-    free(bytes);
+    sc_status status = sc_codec_pack(msg, &arena, &bytes, &n, err);
+    if (status == SC_OK && zmq_send(client->socket, bytes, n, ZMQ_DONTWAIT) < 0) {
+        status = fail_zmq(err, "send to the coordinator");
+    }
+    sc_arena_done(&arena);
     return status;
 }
 

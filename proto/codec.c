@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What protobuf-c may allocate for one payload: a bound on how much memory a small frame can claim.
@@ -20,6 +19,8 @@ enum {
 
 typedef struct budget {
     size_t left;
+    sc_arena *arena; // whose memory it is
+    bool is_short;   // the arena had none left
 } budget;
 
 static void *budget_alloc(void *data, size_t n)
@@ -29,13 +30,15 @@ static void *budget_alloc(void *data, size_t n)
         return NULL;
     }
     b->left -= n;
-    return malloc(n);
+    void *p = sc_arena_alloc(b->arena, n, 1);
+    b->is_short = b->is_short || p == NULL;
+    return p;
 }
 
 static void budget_free(void *data, void *p)
 {
     (void)data;
-    free(p);
+    (void)p; // goes with the arena
 }
 
 const char *sc_codec_type_text(unsigned type)
@@ -335,35 +338,29 @@ static sc_status from_wire(const sc_fieldmap *map, const ProtobufCMessage *wire,
 
 /* --- whole messages --- */
 
-sc_status sc_codec_pack(const sc_msg *msg, unsigned char **out, size_t *n_out, sc_err *err)
+sc_status sc_codec_pack(const sc_msg *msg, sc_arena *arena, const unsigned char **out,
+                        size_t *n_out, sc_err *err)
 {
-    sc_status status = SC_OK;
-    sc_arena arena;
-    sc_arena_init(&arena, 0);
     const sc_fieldmap *map = sc_fieldmap_get(msg->type);
     assert(map != NULL);
-
     ProtobufCMessage *wire = NULL;
-    status = to_wire(map, &msg->u, &arena, &wire, err);
+    sc_status status = to_wire(map, &msg->u, arena, &wire, err);
     if (status != SC_OK) {
         // what a peer did wrong when unpacking is our own caller's doing here
         status = status == SC_PROTOCOL ? SC_INVALID : status;
         if (err != NULL) {
             err->status = status;
         }
-        sc_status_prefix(err, status, "message %s", map->name);
-        goto out;
+        return sc_status_prefix(err, status, "message %s", map->name);
     }
     size_t n_payload = protobuf_c_message_get_packed_size(wire);
     if (n_payload > SC_CODEC_FRAME_MAX - SC_FRAME_HEADER_BYTES) {
-        status = sc_status_fail(err, SC_LIMIT, "message %s: %zu bytes are over a frame's %d",
-                                map->name, n_payload, SC_CODEC_FRAME_MAX);
-        goto out;
+        return sc_status_fail(err, SC_LIMIT, "message %s: %zu bytes are over a frame's %d",
+                              map->name, n_payload, SC_CODEC_FRAME_MAX);
     }
-    unsigned char *bytes = malloc(SC_FRAME_HEADER_BYTES + n_payload);
+    unsigned char *bytes = sc_arena_alloc(arena, SC_FRAME_HEADER_BYTES + n_payload, 1);
     if (bytes == NULL) {
-        status = out_of_memory(map->name, err);
-        goto out;
+        return out_of_memory(map->name, err);
     }
     protobuf_c_message_pack(wire, bytes + SC_FRAME_HEADER_BYTES);
     sc_frame frame = {.version = SC_PROTO_VERSION,
@@ -374,9 +371,7 @@ sc_status sc_codec_pack(const sc_msg *msg, unsigned char **out, size_t *n_out, s
     sc_frame_write(&frame, bytes);
     *out = bytes;
     *n_out = SC_FRAME_HEADER_BYTES + n_payload;
-out:
-    sc_arena_done(&arena);
-    return status;
+    return SC_OK;
 }
 
 /* The plain message of a payload that protobuf-c could read. */
@@ -409,7 +404,7 @@ sc_status sc_codec_unpack(const unsigned char *bytes, size_t n, sc_arena *arena,
                               "type %d",
                               frame.type, SC_PROTO_VERSION, SC_MSG_COUNT - 1);
     }
-    budget memory = {.left = BUDGET_BASE + frame.n_payload * BUDGET_PER_BYTE};
+    budget memory = {.left = BUDGET_BASE + frame.n_payload * BUDGET_PER_BYTE, .arena = arena};
     if (memory.left > BUDGET_MAX) {
         memory.left = BUDGET_MAX;
     }
@@ -417,6 +412,9 @@ sc_status sc_codec_unpack(const unsigned char *bytes, size_t n, sc_arena *arena,
         .alloc = budget_alloc, .free = budget_free, .allocator_data = &memory};
     ProtobufCMessage *wire =
         protobuf_c_message_unpack(map->wire, &allocator, frame.n_payload, frame.payload);
+    if (wire == NULL && memory.is_short) {
+        return out_of_memory(map->name, err);
+    }
     if (wire == NULL) {
         return sc_status_fail(err, SC_PROTOCOL,
                               "message %s: its %zu bytes are not protobuf, or too many entries",

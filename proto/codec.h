@@ -19,9 +19,11 @@ enum {
 /* "hello", ...: a message type in lower case; "unknown" when there is none. */
 const char *sc_codec_type_text(unsigned type);
 
-/* Packs into a malloc'ed frame; caller frees *out. NULL texts are packed as "". SC_INVALID names
-   the field that is over its limit. */
-sc_status sc_codec_pack(const sc_msg *msg, unsigned char **out, size_t *n_out, sc_err *err);
+/* Packs into a frame in `arena`, which also serves as work space: a loop that resets one arena
+   after each message allocates nothing. NULL texts are packed as "". SC_INVALID names the field
+   that is over its limit. */
+sc_status sc_codec_pack(const sc_msg *msg, sc_arena *arena, const unsigned char **out,
+                        size_t *n_out, sc_err *err);
 /* Unpacks one whole frame; everything it points to lives in `arena`. SC_PROTOCOL says what is
  * wrong. */
 sc_status sc_codec_unpack(const unsigned char *bytes, size_t n, sc_arena *arena, sc_msg *out,

@@ -108,7 +108,7 @@ static const sc_fieldmap HELLO_MAP = MAP("hello", HELLO_FIELDS, stagecoach__hell
 #undef MESSAGE
 
 #define MESSAGE sc_msg_welcome
-static const sc_field WELCOME_FIELDS[] = {COUNT(worker), TEXT(job_name)};
+static const sc_field WELCOME_FIELDS[] = {COUNT(worker), TEXT(job_name), TIME(sent_ns)};
 static const sc_fieldmap WELCOME_MAP =
     MAP("welcome", WELCOME_FIELDS, stagecoach__welcome__descriptor);
 #undef MESSAGE
@@ -166,7 +166,8 @@ static const sc_fieldmap READY_MAP = MAP("ready", READY_FIELDS, stagecoach__read
 #undef MESSAGE
 
 #define MESSAGE sc_msg_step
-static const sc_field STEP_FIELDS[] = {COUNT64(epoch), COUNT64(step), ANY(lr_bits), FLAG(is_last)};
+static const sc_field STEP_FIELDS[] = {COUNT64(epoch), COUNT64(step), ANY(lr_bits), FLAG(is_last),
+                                       TIME(sent_ns)};
 static const sc_fieldmap STEP_MAP = MAP("step", STEP_FIELDS, stagecoach__step__descriptor);
 #undef MESSAGE
 
@@ -195,8 +196,10 @@ static const sc_fieldmap REPORT_MAP = MAP("report", REPORT_FIELDS, stagecoach__r
 
 #define MESSAGE sc_msg_heartbeat
 static const sc_field HEARTBEAT_FIELDS[] = {
-    COUNT64(epoch), COUNT64(step),  TEXT(state),  TEXT(action),    FLAG(is_waiting),
-    RANK(peer),     TIME(since_ns), TIME(now_ns), COUNT64(n_done),
+    COUNT64(epoch),     COUNT64(step),          TEXT(state),
+    TEXT(action),       FLAG(is_waiting),       RANK(peer),
+    TIME(since_ns),     TIME(now_ns),           COUNT64(n_done),
+    TIME(echo_sent_ns), TIME(echo_received_ns),
 };
 static const sc_fieldmap HEARTBEAT_MAP =
     MAP("heartbeat", HEARTBEAT_FIELDS, stagecoach__heartbeat__descriptor);

@@ -59,6 +59,7 @@ typedef struct sc_msg_hello {
 typedef struct sc_msg_welcome {
     uint32_t worker; // number of this worker, for logs
     const char *job_name;
+    int64_t sent_ns; // coordinator's CLOCK_MONOTONIC; comes back in heartbeats
 } sc_msg_welcome;
 
 typedef struct sc_msg_stage {
@@ -150,6 +151,7 @@ typedef struct sc_msg_step {
     uint64_t step;    // 0-based
     uint32_t lr_bits; // the float's bits: learning rates are computed once
     bool is_last;     // write final weights after it
+    int64_t sent_ns;  // coordinator's CLOCK_MONOTONIC; comes back in heartbeats
 } sc_msg_step;
 
 /* One executed action. recv times are 0 where nothing was received for it. */
@@ -197,6 +199,9 @@ typedef struct sc_msg_heartbeat {
     int64_t since_ns;   // the action is current since
     int64_t now_ns;     // worker's clock
     uint64_t n_done;    // actions done in all: progress
+    int64_t
+        echo_sent_ns; // sent_ns of the last WELCOME or STEP: with now_ns, what aligns the clocks
+    int64_t echo_received_ns; // when it came, on the worker's clock
 } sc_msg_heartbeat;
 
 /* worker -> coordinator: this worker cannot go on */

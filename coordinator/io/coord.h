@@ -9,6 +9,7 @@
 #define SC_COORDINATOR_IO_COORD_H
 
 #include "coordinator/bubble.h"
+#include "coordinator/clock.h"
 #include "coordinator/io/coord_loop.h"
 #include "coordinator/io/probe.h"
 #include "coordinator/steploop.h"
@@ -45,6 +46,7 @@ typedef struct sc_coord_peer {
     char liveness[64];
     char endpoint[128]; // of its data socket
     uint64_t planned_bytes;
+    sc_clock clock; // its CLOCK_MONOTONIC against ours
     sc_probe probe;
 } sc_coord_peer;
 
@@ -69,15 +71,21 @@ typedef struct sc_coord {
     sc_coord_config *config;
     const sc_job *job;
     const sc_plan *plan;
-    sc_arena arena; // lives as long as the run
+    sc_arena arena;     // lives as long as the run
+    sc_arena out_arena; // of the message being sent
+    sc_arena in_arena;  // of the message being handled
     uint64_t epoch;
     void *zmq;
     void *router;
     void *monitor;
     int signal_fd;
-    sc_coord_peer *peers; // (SC_COORD_PEERS_MAX); a worker's slot is its number everywhere
-    int n_peers;          // slots ever used
-    int *peer_of_rank;    // (n_ranks)
+    sc_coord_peer *peers;   // (SC_COORD_PEERS_MAX); a worker's slot is its number everywhere
+    int n_peers;            // slots ever used
+    int *peer_of_rank;      // (n_ranks)
+    int64_t *clock_offsets; // (n_ranks) added to a rank's clock to get ours
+    int64_t *offsets;       // (n_ranks) scratch: the same as seen from one rank
+    int64_t clock_error_ns; // largest error bound of them; 0 on one host, -1 while one is unknown
+    char boot_id[64];       // of this host
     sc_membership *membership;
     sc_steploop steps;
     sc_bubble *bubble;

@@ -219,6 +219,7 @@ static void act_step(sc_coord *c, uint64_t step)
     float lr = sc_job_lr(c->job, step);
     sc_msg msg = {.type = SC_MSG_STEP, .u.step = {.epoch = c->epoch, .step = step}};
     memcpy(&msg.u.step.lr_bits, &lr, sizeof lr);
+    msg.u.step.sent_ns = sc_coord_loop_now_ns();
     msg.u.step.is_last = step + 1 == c->steps.config.n_steps;
     if (step == 0) {
         c->train_start_ns = sc_coord_loop_now_ns();

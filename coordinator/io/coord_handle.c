@@ -70,9 +70,11 @@ static void handle_hello(sc_coord *c, sc_coord_peer *peer, const sc_msg_hello *h
     snprintf(peer->isa, sizeof peer->isa, "%s", hello->isa);
     snprintf(peer->liveness, sizeof peer->liveness, "%s", hello->probe);
     peer->pid = hello->pid;
+    sc_clock_init(&peer->clock, c->boot_id, peer->boot_id);
     sc_membership_join(c->membership, worker, peer->host, peer->pid, peer->device, now_ns);
-    sc_msg msg = {.type = SC_MSG_WELCOME,
-                  .u.welcome = {.worker = (uint32_t)worker, .job_name = c->job->name}};
+    sc_msg msg = {
+        .type = SC_MSG_WELCOME,
+        .u.welcome = {.worker = (uint32_t)worker, .job_name = c->job->name, .sent_ns = now_ns}};
     sc_coord_peers_send(c, peer, &msg);
     SC_LOG_INFO("worker %d came: host %s pid %" PRIu32 " device %s isa %s", worker, peer->host,
                 peer->pid, peer->device, peer->isa);
@@ -120,6 +122,44 @@ static sc_status keep_spans(sc_coord *c, const sc_msg_report *report, sc_err *er
     return SC_OK;
 }
 
+/* Ranks' clocks as seen from one rank's; NULL where all share one. */
+static const int64_t *offsets_to(sc_coord *c, int rank)
+{
+    if (c->clock_error_ns == 0) {
+        return NULL;
+    }
+    for (int r = 0; r < c->plan->n_ranks; r++) {
+        c->offsets[r] = c->clock_offsets[r] - c->clock_offsets[rank];
+    }
+    return c->offsets;
+}
+
+/* A heartbeat times the way here, and with the echo the way there. */
+static void update_clocks(sc_coord *c, sc_coord_peer *peer, const sc_msg_heartbeat *hb,
+                          int64_t now_ns)
+{
+    sc_clock_add_from_worker(&peer->clock, hb->now_ns, now_ns);
+    if (hb->echo_sent_ns != 0) {
+        sc_clock_add_to_worker(&peer->clock, hb->echo_sent_ns, hb->echo_received_ns);
+    }
+    if (peer->rank == SC_COORD_NONE) {
+        return;
+    }
+    c->clock_error_ns = 0;
+    for (int r = 0; r < c->plan->n_ranks; r++) {
+        sc_clock_estimate estimate = sc_clock_get(&c->peers[c->peer_of_rank[r]].clock, now_ns);
+        c->clock_offsets[r] = estimate.offset_ns;
+        if (!estimate.is_known || c->clock_error_ns < 0) {
+            c->clock_error_ns = -1;
+        } else if (estimate.error_ns > c->clock_error_ns) {
+            c->clock_error_ns = estimate.error_ns;
+        }
+    }
+    if (c->clock_error_ns != 0) {
+        sc_bubble_set_clocks(c->bubble, c->clock_offsets);
+    }
+}
+
 static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_report *report,
                              sc_err *err)
 {
@@ -133,6 +173,8 @@ static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_repo
             "rank %d step %" PRIu64 ": executed %.200s ..., but its row is %.200s ...", peer->rank,
             report->step, report->executed, c->compute_texts[report->rank]);
     }
+    SC_TRY(sc_bubble_add(c->bubble, report, err)); // checks the spans
+    sc_membership_set_median(c->membership, sc_bubble_action_ns(c->bubble));
     SC_TRY(check_agreement(c, report, err));
     SC_TRY(sc_steploop_on_report(&c->steps, peer->rank, report->step, err));
     size_t slot = report->step % SC_STEPLOOP_WINDOW * (size_t)c->plan->n_ranks;
@@ -141,8 +183,8 @@ static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_repo
     numbers->n_valid = report->n_valid;
     numbers->grad_norm = report->grad_norm;
     numbers->window_ns = report->window_end_ns - report->window_start_ns;
-    sc_bubble_split_report(report, NULL, c->plan->compute->rank_of_stage, &numbers->split);
-    SC_TRY(sc_bubble_add(c->bubble, report, err));
+    sc_bubble_split_report(report, offsets_to(c, peer->rank), c->plan->compute->rank_of_stage,
+                           &numbers->split);
     return keep_spans(c, report, err);
 }
 
@@ -150,8 +192,8 @@ static void handle_fail(sc_coord *c, sc_coord_peer *peer, const sc_msg_fail *fai
 {
     char text[SC_ERR_TEXT_MAX];
     snprintf(text, sizeof text, "rank %d (host %s, pid %" PRIu32 ", %s) failed%s%.32s: %.700s",
-             peer->rank, peer->host, peer->pid, peer->device,
-             fail->action[0] != '\0' ? " in " : "", fail->action, fail->text);
+             peer->rank, peer->host, peer->pid, peer->device, fail->action[0] != '\0' ? " in " : "",
+             fail->action, fail->text);
     peer->is_gone = true;
     sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));
     sc_status status =
@@ -191,6 +233,7 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
         beat.is_waiting = hb->is_waiting;
         beat.peer = (int)hb->peer;
         beat.n_done = hb->n_done;
+        update_clocks(c, peer, hb, now_ns);
         sc_membership_beat(c->membership, sc_coord_peers_index(c, peer), &beat, now_ns);
         return SC_OK;
     }

@@ -5,6 +5,7 @@
 #include "proto/codec.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ enum {
     LINGER_MS = 1000,
     FIXED_POLL_ITEMS = 3, // router, monitor, signals
     POLL_ITEMS_MAX = FIXED_POLL_ITEMS + 64,
-    MESSAGES_A_TURN = 256
+    MESSAGES_A_TURN = 256,
+    ARENA_FRAMES = 8 // an unpacked message may take several times its frame
 };
 
 int64_t sc_coord_loop_now_ns(void)
@@ -129,12 +131,11 @@ static bool take_message(sc_coord *c)
     bool has_body = zmq_msg_more(&id) && zmq_msg_recv(&body, c->router, ZMQ_DONTWAIT) >= 0;
     bool is_whole = has_body && !zmq_msg_more(&body);
     int fd = has_body ? zmq_msg_get(&body, ZMQ_SRCFD) : -1;
-    sc_arena arena;
-    sc_arena_init(&arena, 2 * (size_t)SC_CODEC_FRAME_MAX);
+    sc_arena_reset(&c->in_arena);
     sc_msg msg;
     sc_err err = {.text = "not a single frame"};
-    if (is_whole &&
-        sc_codec_unpack(zmq_msg_data(&body), zmq_msg_size(&body), &arena, &msg, &err) == SC_OK) {
+    if (is_whole && sc_codec_unpack(zmq_msg_data(&body), zmq_msg_size(&body), &c->in_arena, &msg,
+                                    &err) == SC_OK) {
         sc_coord_handle_message(c, zmq_msg_data(&id), zmq_msg_size(&id), fd, &msg);
     } else {
         SC_LOG_WARN("control port: a message of %zu bytes is not ours (%s), ignoring",
@@ -145,7 +146,6 @@ static bool take_message(sc_coord *c)
             has_body = zmq_msg_recv(&body, c->router, ZMQ_DONTWAIT) >= 0;
         }
     }
-    sc_arena_done(&arena);
     zmq_msg_close(&id);
     zmq_msg_close(&body);
     return true;
@@ -249,18 +249,35 @@ static sc_status format_rows(sc_coord *c, sc_err *err)
     return SC_OK;
 }
 
+/* Hosts with the same boot id share a clock. */
+static void read_boot_id(sc_coord *c)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? 0 : read(fd, c->boot_id, sizeof c->boot_id - 1);
+    if (fd >= 0) {
+        close(fd);
+    }
+    c->boot_id[n > 0 ? n : 0] = '\0';
+    c->boot_id[strcspn(c->boot_id, "\n")] = '\0';
+}
+
 static sc_status open_state(sc_coord *c, sc_err *err)
 {
     size_t n = (size_t)c->plan->n_ranks;
     sc_arena_init(&c->arena, 0);
+    sc_arena_init(&c->out_arena, 0);
+    sc_arena_init(&c->in_arena, ARENA_FRAMES * (size_t)SC_CODEC_FRAME_MAX);
     c->peers = calloc(SC_COORD_PEERS_MAX, sizeof *c->peers);
     c->peer_of_rank = sc_arena_alloc(&c->arena, n, sizeof *c->peer_of_rank);
+    c->clock_offsets = sc_arena_alloc(&c->arena, n, sizeof *c->clock_offsets);
+    c->offsets = sc_arena_alloc(&c->arena, n, sizeof *c->offsets);
     c->step_numbers = sc_arena_alloc(&c->arena, SC_STEPLOOP_WINDOW * n, sizeof *c->step_numbers);
     c->last_spans = sc_arena_alloc(&c->arena, n, sizeof *c->last_spans);
     if (c->peers == NULL || c->peer_of_rank == NULL || c->step_numbers == NULL ||
-        c->last_spans == NULL) {
+        c->last_spans == NULL || c->clock_offsets == NULL || c->offsets == NULL) {
         return sc_status_errno(err, ENOMEM, "tables of %zu ranks", n);
     }
+    read_boot_id(c);
     SC_TRY(sc_membership_new(SC_COORD_PEERS_MAX, (int64_t)(c->job->stuck_seconds * 1e9),
                              &c->membership, err));
     SC_TRY(sc_bubble_new(c->plan->compute, KEEP_STEPS, &c->bubble, err));
@@ -300,6 +317,8 @@ static void close_all(sc_coord *c)
     sc_membership_free(&c->membership);
     sc_bubble_free(&c->bubble);
     sc_arena_done(&c->arena);
+    sc_arena_done(&c->out_arena);
+    sc_arena_done(&c->in_arena);
 }
 
 /* Every worker said farewell, or has had its time. */

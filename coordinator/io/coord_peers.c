@@ -3,7 +3,6 @@
 #include "proto/codec.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
 
@@ -60,32 +59,22 @@ int sc_coord_peers_count_workers(const sc_coord *c)
     return n;
 }
 
-static void free_frame(void *data, void *hint)
-{
-    (void)hint;
-    free(data);
-}
-
 void sc_coord_peers_send(sc_coord *c, sc_coord_peer *peer, sc_msg *msg)
 {
-    unsigned char *bytes;
+    const unsigned char *bytes;
     size_t n;
     sc_err err;
     msg->seq = ++peer->seq;
-    if (sc_codec_pack(msg, &bytes, &n, &err) != SC_OK) {
-        SC_LOG_WARN("message %d to peer %d: %s, ignoring", (int)msg->type,
-                    sc_coord_peers_index(c, peer), err.text);
+    sc_arena_reset(&c->out_arena);
+    if (sc_codec_pack(msg, &c->out_arena, &bytes, &n, &err) != SC_OK) {
+        SC_LOG_WARN("to peer %d: %s, ignoring", sc_coord_peers_index(c, peer), err.text);
         return;
     }
-    zmq_msg_t body;
-    zmq_msg_init_data(&body, bytes, n, free_frame, NULL);
-    int flags = ZMQ_SNDMORE | ZMQ_DONTWAIT;
-    if (zmq_send(c->router, peer->id, peer->n_id, flags) < 0 ||
-        zmq_msg_send(&body, c->router, ZMQ_DONTWAIT) < 0) {
+    if (zmq_send(c->router, peer->id, peer->n_id, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
+        zmq_send(c->router, bytes, n, ZMQ_DONTWAIT) < 0) {
         /* unreachable or not taking anything: its heartbeats or its probe will tell */
-        SC_LOG_DEBUG("message %d to peer %d: %s, ignoring", (int)msg->type,
+        SC_LOG_DEBUG("%s to peer %d: %s, ignoring", sc_codec_type_text(msg->type),
                      sc_coord_peers_index(c, peer), zmq_strerror(errno));
-        zmq_msg_close(&body);
     }
 }
 

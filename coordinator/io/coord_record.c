@@ -149,12 +149,6 @@ static size_t planned_peak(const sc_coord *c)
     return peak;
 }
 
-static bool add_number(cJSON *object, const char *key, double value)
-{
-    return (isfinite(value) ? cJSON_AddNumberToObject(object, key, value)
-                            : cJSON_AddNullToObject(object, key)) != NULL;
-}
-
 /* Fewer than three steps: nothing to take medians of; the columns are there and empty. */
 static bool add_without_result(const sc_coord *c, cJSON *summary)
 {
@@ -168,8 +162,9 @@ static bool add_without_result(const sc_coord *c, cJSON *summary)
         cJSON_Delete(causes);
         return false;
     }
-    return add_number(bubble, "measured", NAN) && add_number(bubble, "simulated", NAN) &&
-           add_number(bubble, "closed_form", closed_form(c, NULL));
+    return sc_metrics_add_real(bubble, "measured", NAN) &&
+           sc_metrics_add_real(bubble, "simulated", NAN) &&
+           sc_metrics_add_real(bubble, "closed_form", closed_form(c, NULL));
 }
 
 static double mean_step_ns(const sc_coord *c, const sc_bubble_result *result)
@@ -192,17 +187,17 @@ static sc_status write_summary(sc_coord *c, const sc_bubble_result *result, sc_e
                     cJSON_AddStringToObject(summary, "schedule", c->job->schedule) != NULL &&
                     cJSON_AddStringToObject(summary, "status", sc_status_text(c->status)) != NULL &&
                     cJSON_AddStringToObject(summary, "error", c->err.text) != NULL &&
-                    add_number(summary, "p", c->plan->n_ranks) &&
-                    add_number(summary, "m", c->plan->n_mb) &&
-                    add_number(summary, "steps", (double)c->steps.n_done) &&
-                    add_number(summary, "first_loss", has_steps ? c->first_loss : NAN) &&
-                    add_number(summary, "final_loss", has_steps ? c->last_loss : NAN) &&
-                    add_number(summary, "step_ms", step_ns / 1e6) &&
-                    add_number(summary, "tokens_per_second", tokens / (step_ns / 1e9));
+                    sc_metrics_add_real(summary, "p", c->plan->n_ranks) &&
+                    sc_metrics_add_real(summary, "m", c->plan->n_mb) &&
+                    sc_metrics_add_real(summary, "steps", (double)c->steps.n_done) &&
+                    sc_metrics_add_real(summary, "first_loss", has_steps ? c->first_loss : NAN) &&
+                    sc_metrics_add_real(summary, "final_loss", has_steps ? c->last_loss : NAN) &&
+                    sc_metrics_add_real(summary, "step_ms", step_ns / 1e6) &&
+                    sc_metrics_add_real(summary, "tokens_per_second", tokens / (step_ns / 1e9));
     cJSON *bytes = cJSON_AddObjectToObject(summary, "activation_bytes");
-    is_whole =
-        is_whole && add_number(bytes, "planned", (double)planned_peak(c)) &&
-        add_number(bytes, "measured", result == NULL ? NAN : (double)result->activation_peak_bytes);
+    is_whole = is_whole && sc_metrics_add_real(bytes, "planned", (double)planned_peak(c)) &&
+               sc_metrics_add_real(bytes, "measured",
+                                   result == NULL ? NAN : (double)result->activation_peak_bytes);
     if (is_whole && result == NULL) {
         is_whole = add_without_result(c, summary);
     } else if (is_whole) {

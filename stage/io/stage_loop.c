@@ -35,28 +35,20 @@ static void end(sc_stage_loop *loop, sc_status status, const char *text)
     }
 }
 
-static void free_frame(void *data, void *hint)
-{
-    (void)hint;
-    free(data);
-}
-
 static void send_message(sc_stage_loop *loop, sc_msg *msg)
 {
-    unsigned char *bytes;
+    const unsigned char *bytes;
     size_t n;
     sc_err err;
     msg->seq = ++loop->seq;
-    if (sc_codec_pack(msg, &bytes, &n, &err) != SC_OK) {
+    sc_arena_reset(&loop->out_arena);
+    if (sc_codec_pack(msg, &loop->out_arena, &bytes, &n, &err) != SC_OK) {
         end(loop, SC_FAILED, err.text);
         return;
     }
-    zmq_msg_t body;
-    zmq_msg_init_data(&body, bytes, n, free_frame, NULL);
-    if (zmq_msg_send(&body, loop->control, ZMQ_DONTWAIT) < 0) {
+    if (zmq_send(loop->control, bytes, n, ZMQ_DONTWAIT) < 0) {
         SC_LOG_WARN("control message %s: %s, ignoring", sc_codec_type_text(msg->type),
                     zmq_strerror(errno));
-        zmq_msg_close(&body);
     }
 }
 
@@ -106,6 +98,8 @@ static void send_heartbeat(sc_stage_loop *loop)
     hb->action = action;
     hb->is_waiting = peer != SC_EXECUTOR_NONE;
     hb->peer = hb->is_waiting ? (uint32_t)peer : 0;
+    hb->echo_sent_ns = loop->echo_sent_ns;
+    hb->echo_received_ns = loop->echo_received_ns;
     hb->now_ns = sc_compute_now_ns();
     send_message(loop, &msg);
 }
@@ -166,6 +160,12 @@ static void handle_stop(sc_stage_loop *loop, const sc_msg_stop *stop)
     end(loop, status, text);
 }
 
+static void note_time(sc_stage_loop *loop, int64_t sent_ns)
+{
+    loop->echo_sent_ns = sent_ns;
+    loop->echo_received_ns = sc_compute_now_ns();
+}
+
 static void handle_message(sc_stage_loop *loop, sc_arena *arena, const sc_msg *msg)
 {
     sc_err err;
@@ -174,6 +174,7 @@ static void handle_message(sc_stage_loop *loop, sc_arena *arena, const sc_msg *m
     case SC_MSG_WELCOME:
         loop->is_welcome = true;
         loop->worker = msg->u.welcome.worker;
+        note_time(loop, msg->u.welcome.sent_ns);
         SC_LOG_INFO("job %s: worker %u, waiting for an assignment", msg->u.welcome.job_name,
                     loop->worker);
         break;
@@ -187,6 +188,7 @@ static void handle_message(sc_stage_loop *loop, sc_arena *arena, const sc_msg *m
         }
         break;
     case SC_MSG_STEP:
+        note_time(loop, msg->u.step.sent_ns);
         is_ours = loop->epoch != NULL && loop->epoch->assign.epoch == msg->u.step.epoch;
         if (is_ours && sc_epoch_step_queue(loop->epoch, &msg->u.step, &err) != SC_OK) {
             fail_epoch(loop, &err);
@@ -217,16 +219,15 @@ static bool take_control(sc_stage_loop *loop)
         zmq_msg_close(&body);
         return false;
     }
-    sc_arena arena;
-    sc_arena_init(&arena, 2 * (size_t)SC_CODEC_FRAME_MAX);
+    sc_arena_reset(&loop->in_arena);
     sc_msg msg;
     sc_err err;
-    if (sc_codec_unpack(zmq_msg_data(&body), zmq_msg_size(&body), &arena, &msg, &err) == SC_OK) {
-        handle_message(loop, &arena, &msg);
+    if (sc_codec_unpack(zmq_msg_data(&body), zmq_msg_size(&body), &loop->in_arena, &msg, &err) ==
+        SC_OK) {
+        handle_message(loop, &loop->in_arena, &msg);
     } else {
         SC_LOG_WARN("control socket: %s, ignoring", err.text);
     }
-    sc_arena_done(&arena);
     zmq_msg_close(&body);
     return true;
 }

@@ -103,6 +103,8 @@ static void close_fd(int fd)
 void sc_stage_open_close(sc_stage_loop *loop)
 {
     sc_epoch_free(&loop->epoch);
+    sc_arena_done(&loop->in_arena);
+    sc_arena_done(&loop->out_arena);
     sc_compute_done(&loop->compute);
     if (loop->monitor != NULL) {
         zmq_close(loop->monitor);

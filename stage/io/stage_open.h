@@ -23,6 +23,10 @@ typedef struct sc_stage_loop {
     sc_compute compute;
     sc_epoch *epoch; // NULL while idle
     sc_socket_dir socket_dir;
+    sc_arena in_arena;    // of the message being handled
+    sc_arena out_arena;   // of the message being sent
+    int64_t echo_sent_ns; // of the last WELCOME or STEP, for heartbeats
+    int64_t echo_received_ns;
     uint64_t seq;
     uint32_t worker;
     bool is_welcome;

@@ -16,10 +16,12 @@ static void die(const char *what)
 
 void sc_fake_zmq_send(void *socket, const sc_fake_id *id, const sc_msg *msg)
 {
-    unsigned char *bytes = NULL;
+    const unsigned char *bytes = NULL;
     size_t n = 0;
     sc_err err;
-    if (sc_codec_pack(msg, &bytes, &n, &err) != SC_OK) {
+    sc_arena arena;
+    sc_arena_init(&arena, 0);
+    if (sc_codec_pack(msg, &arena, &bytes, &n, &err) != SC_OK) {
         die(err.text);
     }
     if (id->n > 0 && zmq_send(socket, id->bytes, id->n, ZMQ_SNDMORE) < 0) {
@@ -28,7 +30,7 @@ void sc_fake_zmq_send(void *socket, const sc_fake_id *id, const sc_msg *msg)
     if (zmq_send(socket, bytes, n, 0) < 0) {
         die("send");
     }
-    free(bytes);
+    sc_arena_done(&arena);
 }
 
 void sc_fake_zmq_recv(void *socket, sc_fake_id *id, sc_arena *arena, sc_msg *msg)

@@ -21,13 +21,12 @@ static void try_unpack(const unsigned char *bytes, size_t n)
     sc_err err;
     sc_status status = sc_codec_unpack(bytes, n, &arena, &msg, &err);
     if (status == SC_OK) {
-        unsigned char *again = NULL;
+        const unsigned char *again = NULL;
         size_t n_again = 0;
-        if (sc_codec_pack(&msg, &again, &n_again, &err) != SC_OK || n_again != n ||
+        if (sc_codec_pack(&msg, &arena, &again, &n_again, &err) != SC_OK || n_again != n ||
             sc_codec_unpack(again, n_again, &arena, &msg, &err) != SC_OK) {
             abort();
         }
-        free(again);
     } else if (err.status != status || err.text[0] == '\0') {
         abort();
     }

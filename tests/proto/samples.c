@@ -61,8 +61,10 @@ static const char *const ENDPOINTS[] = {"tcp://127.0.0.1:1", "ipc:///tmp/x", "tc
 static const sc_msg SAMPLES[SC_MSG_COUNT] = {
     [SC_MSG_HELLO].u.hello = {"0.1.0", "host-a", "boot", 17, "cpu:1", "avx2", 123456789012345,
                               "127.0.0.1:4000"},
-    [SC_MSG_WELCOME].u.welcome = {INT32_MAX, "j\xc3\xb6"
-                                             "b \xe2\x82\xac \xf0\x9f\x9a\x82"},
+    [SC_MSG_WELCOME].u.welcome = {INT32_MAX,
+                                  "j\xc3\xb6"
+                                  "b \xe2\x82\xac \xf0\x9f\x9a\x82",
+                                  5},
     [SC_MSG_ASSIGN].u.assign = {.epoch = 3,
                                 .rank = 1,
                                 .n_ranks = 4096,
@@ -89,7 +91,7 @@ static const sc_msg SAMPLES[SC_MSG_COUNT] = {
     [SC_MSG_BOUND].u.bound = {4, "tcp://127.0.0.1:5555"},
     [SC_MSG_CONNECT].u.connect = {5, ENDPOINTS, 3},
     [SC_MSG_READY].u.ready = {6, 7, 8, INT64_MAX},
-    [SC_MSG_STEP].u.step = {7, 8, 0xFFFFFFFF, true},
+    [SC_MSG_STEP].u.step = {7, 8, 0xFFFFFFFF, true, 9},
     [SC_MSG_REPORT].u.report = {.epoch = 8,
                                 .step = 9,
                                 .rank = 10,
@@ -107,7 +109,7 @@ static const sc_msg SAMPLES[SC_MSG_COUNT] = {
                                 .executed = "0F0,0B0",
                                 .spans = SPANS,
                                 .n_spans = 3},
-    [SC_MSG_HEARTBEAT].u.heartbeat = {9, 10, "step", "2F5", true, 3, 11, 12, 13},
+    [SC_MSG_HEARTBEAT].u.heartbeat = {9, 10, "step", "2F5", true, 3, 11, 12, 13, 14, 15},
     [SC_MSG_FAIL].u.fail = {10, 11, SC_NUMERIC, "loss is nan", "3B7"},
     [SC_MSG_ABORT].u.abort = {11, "rank 2 is dead"},
     [SC_MSG_STOP].u.stop = {SC_INTERRUPTED, "interrupted"},
