@@ -20,6 +20,13 @@ static void stay(void)
     }
 }
 
+static void end_politely(int number)
+{
+    static const char TEXT[] = "ended by SIGTERM\n";
+    (void)number;
+    _exit(write(STDOUT_FILENO, TEXT, sizeof TEXT - 1) > 0 ? 0 : 1);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = getenv("FAKE_STAGE");
@@ -67,8 +74,9 @@ int main(int argc, char **argv)
     if (strcmp(mode, "freeze") == 0) {
         zmq_close(dealer);
         zmq_ctx_term(context);
+        signal(SIGTERM, end_politely);
         raise(SIGSTOP);
-        return 0;
+        stay();
     }
     if (strcmp(mode, "stubborn") == 0) {
         stay();
