@@ -222,7 +222,7 @@ static sc_status limit_dnnl(const sc_cpu_isa *isa, sc_err *err)
 
 sc_status sc_backend_cpu_open(int n_threads, const char *isa_max, sc_backend **out, sc_err *err)
 {
-    sc_cpu_isa isa;
+    sc_cpu_isa isa = {0};
     if (n_threads < 1 || n_threads > THREADS_MAX) {
         return sc_status_fail(err, SC_INVALID, "%d threads: must be 1 to %d", n_threads,
                               THREADS_MAX);

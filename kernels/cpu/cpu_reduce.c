@@ -2,7 +2,7 @@
 #include "kernels/cpu/cpu_math.h"
 
 enum {
-    DOUBLE_LANES = 32,                 // of sum_squares: fixed, so that the order of addition is
+    PARTS = 4, // of a chunk of sum_squares: fixed, so that the order of addition is
     COLUMNS_PER_CHUNK = 8 * V16_LANES, // what one thread sums at a time, in registers
     ROWS_PER_BLOCK = 64                // rows summed before they join the total: less rounding
 };
@@ -28,25 +28,22 @@ sc_status SC_CPU_FN(sc_cpu_reduce_add)(sc_backend *be, sc_stream *s, float *dst,
     return SC_OK;
 }
 
-/* The square of a float is exact in double, so fused and unfused forms give the same bits. */
+/* The square of a float is exact in double, so fused and unfused forms give the same bits. Four
+   places are read at once: one stream alone does not fill the memory's pipeline. */
 static double chunk_squares(const float *x, int64_t n)
 {
-    double acc[DOUBLE_LANES] = {0.0};
-    int64_t i = 0;
-    for (; i + DOUBLE_LANES <= n; i += DOUBLE_LANES) {
-        for (int l = 0; l < DOUBLE_LANES; l++) {
-            acc[l] += (double)x[i + l] * (double)x[i + l];
+    const int64_t part = n / (PARTS * V16_LANES) * V16_LANES;
+    sc_v16d acc[PARTS];
+    memset(acc, 0, sizeof acc);
+    for (int64_t i = 0; i < part; i += V16_LANES) {
+        for (int k = 0; k < PARTS; k++) {
+            acc[k] = v16d_add_square(acc[k], v16_load(x + k * part + i));
         }
     }
-    for (int l = 0; i + l < n; l++) {
-        acc[l] += (double)x[i + l] * (double)x[i + l];
+    for (int64_t i = PARTS * part; i < n; i += V16_LANES) {
+        acc[0] = v16d_add_square(acc[0], v16_load_n(x + i, n - i));
     }
-    for (int half = DOUBLE_LANES / 2; half > 0; half /= 2) {
-        for (int l = 0; l < half; l++) {
-            acc[l] += acc[l + half];
-        }
-    }
-    return acc[0];
+    return v16d_sum(acc, PARTS);
 }
 
 sc_status SC_CPU_FN(sc_cpu_reduce_sum_squares)(sc_backend *be, sc_stream *s, const float *x,
@@ -66,23 +63,21 @@ sc_status SC_CPU_FN(sc_cpu_reduce_sum_squares)(sc_backend *be, sc_stream *s, con
 /* Adds rows [row, end) of columns from m0 to out. */
 static void sum_columns(const float *x, int64_t M, int64_t m0, int64_t row, int64_t end, float *out)
 {
-    enum {
-        VECTORS = COLUMNS_PER_CHUNK / V16_LANES
-    };
-    sc_v16 acc[VECTORS];
-    for (int k = 0; k < VECTORS; k++) {
+    sc_v16 acc[COLUMNS_PER_CHUNK / V16_LANES];
+    const int n_acc = (int)(sizeof acc / sizeof *acc);
+    for (int k = 0; k < n_acc; k++) {
         acc[k] = v16_set(0.0f);
     }
     for (; row < end; row++) {
         const float *from = x + (size_t)row * (size_t)M + (size_t)m0;
-        for (int k = 0; k < VECTORS; k++) {
+        for (int k = 0; k < n_acc; k++) {
             const int64_t n = M - m0 - k * V16_LANES;
             if (n > 0) {
                 acc[k] = v16_add(acc[k], v16_load_n(from + k * V16_LANES, n));
             }
         }
     }
-    for (int k = 0; k < VECTORS; k++) {
+    for (int k = 0; k < n_acc; k++) {
         const int64_t n = M - m0 - k * V16_LANES;
         if (n > 0) {
             float *to = out + m0 + k * V16_LANES;

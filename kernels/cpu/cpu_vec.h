@@ -123,6 +123,21 @@ static inline sc_v16 v16_pow2_of_bits(sc_v16 t)
     return _mm512_castsi512_ps(_mm512_add_epi32(bits, _mm512_set1_epi32(0x3f800000)));
 }
 
+/* Sixteen doubles, for sums of squares. */
+typedef struct sc_v16d {
+    __m512d half[2];
+} sc_v16d;
+
+/* acc + v^2, the square exact. */
+static inline sc_v16d v16d_add_square(sc_v16d acc, sc_v16 v)
+{
+    const __m512d lo = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+    const __m512d hi = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+    acc.half[0] = _mm512_fmadd_pd(lo, lo, acc.half[0]);
+    acc.half[1] = _mm512_fmadd_pd(hi, hi, acc.half[1]);
+    return acc;
+}
+
 #elif defined(__AVX2__)
 
 typedef struct sc_v16 {
@@ -237,6 +252,25 @@ static inline sc_v16 v16_pow2_of_bits(sc_v16 t)
     return (sc_v16){v16_half_pow2(t.lo), v16_half_pow2(t.hi)};
 }
 
+typedef struct sc_v16d {
+    __m256d quarter[4];
+} sc_v16d;
+
+static inline __m256d v16d_quarter(__m256d acc, __m128 v)
+{
+    const __m256d d = _mm256_cvtps_pd(v);
+    return _mm256_fmadd_pd(d, d, acc);
+}
+
+static inline sc_v16d v16d_add_square(sc_v16d acc, sc_v16 v)
+{
+    acc.quarter[0] = v16d_quarter(acc.quarter[0], _mm256_castps256_ps128(v.lo));
+    acc.quarter[1] = v16d_quarter(acc.quarter[1], _mm256_extractf128_ps(v.lo, 1));
+    acc.quarter[2] = v16d_quarter(acc.quarter[2], _mm256_castps256_ps128(v.hi));
+    acc.quarter[3] = v16d_quarter(acc.quarter[3], _mm256_extractf128_ps(v.hi, 1));
+    return acc;
+}
+
 #else
 
 /* The compiler's own vectors, cut into whatever the machine has. */
@@ -341,7 +375,34 @@ static inline sc_v16 v16_pow2_of_bits(sc_v16 t)
     return (sc_v16)(((words)t << 23) + 0x3f800000u);
 }
 
+typedef double sc_v16d __attribute__((vector_size(128)));
+
+static inline sc_v16d v16d_add_square(sc_v16d acc, sc_v16 v)
+{
+    const sc_v16d d = __builtin_convertvector(v, sc_v16d);
+    return acc + d * d;
+}
+
 #endif
+
+/* The sum of the lanes of several, added as a tree: the same order on every instruction set. */
+static inline double v16d_sum(const sc_v16d *v, int n)
+{
+    double d[V16_LANES] = {0.0};
+    for (int i = 0; i < n; i++) {
+        double lanes[V16_LANES];
+        memcpy(lanes, &v[i], sizeof lanes);
+        for (int l = 0; l < V16_LANES; l++) {
+            d[l] += lanes[l];
+        }
+    }
+    for (int half = V16_LANES / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) {
+            d[l] += d[l + half];
+        }
+    }
+    return d[0];
+}
 
 /* The sum of the lanes, added as a tree: the same order on every instruction set. */
 static inline float v16_sum(sc_v16 v)
