@@ -79,10 +79,10 @@ typedef struct sc_layer_ops {
     sc_param_role roles[SC_LAYER_PARAMS_MAX]; // (n_params), the order of sc_layer.params
     /* Reads saved->x, fills the rest of *saved, writes y (the head: mb's loss; y is NULL). */
     sc_status (*forward)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, float *y, sc_err *err);
+                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err);
     /* Reads kept->dy, fills the rest of *kept, writes dx (the embedding: nothing; dx is NULL). */
     sc_status (*backward_input)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                                const sc_layer_saved *saved, sc_layer_kept *kept, float *dx,
+                                const sc_layer_saved *saved, sc_layer_kept *kept, void *dx,
                                 sc_err *err);
     /* Adds to the gradients. */
     sc_status (*backward_weight)(const sc_layer *layer, const sc_layer_env *env,
@@ -119,7 +119,7 @@ sc_status sc_layer_norm_fwd(const sc_layer_env *env, sc_layer_tape *tape, const 
 /* dx = gradient through the norm + residual (NULL: none). */
 sc_status sc_layer_norm_bwd_input(const sc_layer_env *env, const sc_layer_norm *norm,
                                   const float *x, const sc_layer_param *gain, const float *dy,
-                                  const float *residual, float *dx, sc_err *err);
+                                  const float *residual, void *dx, sc_err *err);
 sc_status sc_layer_norm_bwd_weight(const sc_layer_env *env, const sc_layer_norm *norm,
                                    const float *x, const float *dy, const sc_layer_param *gain,
                                    const sc_layer_param *bias, sc_err *err);
@@ -136,11 +136,11 @@ typedef struct sc_layer_linear {
 
 /* y = x w + bias, then y += residual (NULL: none), or y_act = gelu(y) (NULL: none). */
 sc_status sc_layer_linear_fwd(const sc_layer_env *env, const sc_layer_linear *linear,
-                              const float *x, const float *residual, float *y, float *y_act,
+                              const float *x, const float *residual, void *y, void *y_act,
                               sc_err *err);
 /* dx = dy w^T, times gelu'(pre_act) when given. */
 sc_status sc_layer_linear_bwd_input(const sc_layer_env *env, const sc_layer_linear *linear,
-                                    const float *dy, const float *pre_act, float *dx, sc_err *err);
+                                    const float *dy, const float *pre_act, void *dx, sc_err *err);
 sc_status sc_layer_linear_bwd_weight(const sc_layer_env *env, const sc_layer_linear *linear,
                                      const float *x, const float *dy, sc_err *err);
 

@@ -45,7 +45,7 @@ static sc_layer_norm norm_of(const sc_layer_saved *saved)
 }
 
 static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, float *y, sc_err *err)
+                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
 {
     (void)mb;
     size_t stream_bytes = (size_t)(env->B * env->T * env->C) * sizeof(float);
@@ -77,7 +77,7 @@ static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_laye
 }
 
 static sc_status backward_input(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                                const sc_layer_saved *saved, sc_layer_kept *kept, float *dx,
+                                const sc_layer_saved *saved, sc_layer_kept *kept, void *dx,
                                 sc_err *err)
 {
     size_t stream_bytes = (size_t)(env->B * env->T * env->C) * sizeof(float);

@@ -10,7 +10,7 @@ enum {
 };
 
 static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, float *y, sc_err *err)
+                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
 {
     /* The batch's tokens are borrowed for this call; W needs them much later. */
     size_t bytes = (size_t)(env->B * env->T) * sizeof *mb->tokens;
@@ -33,7 +33,7 @@ static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_laye
 
 /* Tokens have no gradient; dy is all that W needs, and it is kept already. */
 static sc_status backward_input(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                                const sc_layer_saved *saved, sc_layer_kept *kept, float *dx,
+                                const sc_layer_saved *saved, sc_layer_kept *kept, void *dx,
                                 sc_err *err)
 {
     (void)layer;

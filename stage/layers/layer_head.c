@@ -35,7 +35,7 @@ static sc_layer_norm norm_of(const sc_layer_saved *saved)
 /* The loss's gradient is made in place at once: there is no better moment, and I and W then find
    dlogits where the logits were. */
 static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, float *y, sc_err *err)
+                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
 {
     (void)y;
     size_t n_rows = (size_t)(env->B * env->T);
@@ -66,7 +66,7 @@ static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_laye
 }
 
 static sc_status backward_input(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                                const sc_layer_saved *saved, sc_layer_kept *kept, float *dx,
+                                const sc_layer_saved *saved, sc_layer_kept *kept, void *dx,
                                 sc_err *err)
 {
     sc_layer_linear head = head_of(layer, env);

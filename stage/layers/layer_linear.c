@@ -1,7 +1,7 @@
 #include "stage/layers/layer.h"
 
 sc_status sc_layer_linear_fwd(const sc_layer_env *env, const sc_layer_linear *linear,
-                              const float *x, const float *residual, float *y, float *y_act,
+                              const float *x, const float *residual, void *y, void *y_act,
                               sc_err *err)
 {
     const sc_linear_fwd_args args = {
@@ -21,7 +21,7 @@ sc_status sc_layer_linear_fwd(const sc_layer_env *env, const sc_layer_linear *li
 }
 
 sc_status sc_layer_linear_bwd_input(const sc_layer_env *env, const sc_layer_linear *linear,
-                                    const float *dy, const float *pre_act, float *dx, sc_err *err)
+                                    const float *dy, const float *pre_act, void *dx, sc_err *err)
 {
     const sc_linear_bwd_input_args args = {
         .dtype = SC_DTYPE_F32,

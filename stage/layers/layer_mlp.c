@@ -44,7 +44,7 @@ static sc_layer_norm norm_of(const sc_layer_saved *saved)
 }
 
 static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, float *y, sc_err *err)
+                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
 {
     (void)mb;
     size_t inner_bytes = (size_t)(env->B * env->T * env->inner) * sizeof(float);
@@ -63,7 +63,7 @@ static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_laye
 }
 
 static sc_status backward_input(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                                const sc_layer_saved *saved, sc_layer_kept *kept, float *dx,
+                                const sc_layer_saved *saved, sc_layer_kept *kept, void *dx,
                                 sc_err *err)
 {
     size_t inner_bytes = (size_t)(env->B * env->T * env->inner) * sizeof(float);

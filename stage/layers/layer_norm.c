@@ -25,7 +25,7 @@ sc_status sc_layer_norm_fwd(const sc_layer_env *env, sc_layer_tape *tape, const 
 
 sc_status sc_layer_norm_bwd_input(const sc_layer_env *env, const sc_layer_norm *norm,
                                   const float *x, const sc_layer_param *gain, const float *dy,
-                                  const float *residual, float *dx, sc_err *err)
+                                  const float *residual, void *dx, sc_err *err)
 {
     const sc_norm_bwd_input_args args = {
         .dtype = SC_DTYPE_F32,

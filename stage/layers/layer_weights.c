@@ -80,28 +80,34 @@ static void fill(const sc_param *param, uint64_t seed, uint64_t stream, size_t f
     }
 }
 
+/* Fills one parameter through `chunk`, since the weights may be a device's memory. */
+static sc_status initialise_one(const sc_slice_config *config, const sc_slice_param *p,
+                                float *chunk, sc_err *err)
+{
+    sc_backend *be = config->backend;
+    const sc_param *param = &config->registry->params[p->param];
+    uint64_t stream = sc_rng_stream(param->name);
+    for (size_t first = 0; first < p->n_elems; first += INIT_CHUNK_ELEMS) {
+        size_t n = p->n_elems - first;
+        n = n < INIT_CHUNK_ELEMS ? n : INIT_CHUNK_ELEMS;
+        fill(param, config->seed, stream, first, n, chunk);
+        SC_TRY(be->copy_to_device(be, config->stream, p->w + first, chunk, n * sizeof *chunk, err));
+        SC_TRY(be->stream_sync(be, config->stream, err));
+    }
+    return SC_OK;
+}
+
 static sc_status initialise(const sc_slice_config *config, const sc_layer_weights *weights,
                             sc_err *err)
 {
     sc_status status = SC_OK;
-    sc_backend *be = config->backend;
     float *chunk = malloc(INIT_CHUNK_ELEMS * sizeof *chunk);
     if (chunk == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "stage %d: no memory for initial weights",
                               config->stage);
     }
     for (int i = 0; i < weights->n_params; i++) {
-        const sc_slice_param *p = &weights->params[i];
-        const sc_param *param = &config->registry->params[p->param];
-        uint64_t stream = sc_rng_stream(param->name);
-        for (size_t first = 0; first < p->n_elems; first += INIT_CHUNK_ELEMS) {
-            size_t n = p->n_elems - first;
-            n = n < INIT_CHUNK_ELEMS ? n : INIT_CHUNK_ELEMS;
-            fill(param, config->seed, stream, first, n, chunk);
-            SC_GOTO(be->copy_to_device(be, config->stream, p->w + first, chunk, n * sizeof *chunk,
-                                       err));
-            SC_GOTO(be->stream_sync(be, config->stream, err));
-        }
+        SC_GOTO(initialise_one(config, &weights->params[i], chunk, err));
     }
 out:
     free(chunk);

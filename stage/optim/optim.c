@@ -19,21 +19,26 @@ static bool is_primary(const sc_optim *optim, int i)
     return optim->entries[i].primary == i;
 }
 
+/* The first entry with the same parameter as entry i; i itself when there is none before. */
+static int find_primary(const sc_optim *optim, int i)
+{
+    int k = 0;
+    while (optim->entries[k].held.param != optim->entries[i].held.param) {
+        k++;
+    }
+    return k;
+}
+
 static void list(sc_optim *optim)
 {
     for (int s = 0; s < optim->config.n_slices; s++) {
         const sc_slice *slice = optim->config.slices[s];
         for (int p = 0; p < slice->n_params; p++) {
-            int i = optim->n_entries++;
-            sc_optim_entry *entry = &optim->entries[i];
+            sc_optim_entry *entry = &optim->entries[optim->n_entries];
             entry->held = slice->params[p];
             entry->param = &optim->config.registry->params[entry->held.param];
-            entry->primary = i;
-            for (int k = 0; k < i; k++) {
-                if (optim->entries[k].held.param == entry->held.param && is_primary(optim, k)) {
-                    entry->primary = k;
-                }
-            }
+            entry->primary = find_primary(optim, optim->n_entries);
+            optim->n_entries++;
         }
     }
 }
@@ -140,6 +145,19 @@ static sc_status copy_weights(const sc_optim *optim, const sc_optim_entry *entry
                               primary->n_elems * sizeof(float), err);
 }
 
+static sc_status step_entry(const sc_optim *optim, const sc_optim_update *update, int i,
+                            sc_err *err)
+{
+    const sc_optim_entry *entry = &optim->entries[i];
+    if (!is_primary(optim, i)) {
+        return copy_weights(optim, entry, err);
+    }
+    if (optim->config.kind == SC_OPTIM_ADAMW) {
+        return sc_adamw_step(update, entry, err);
+    }
+    return sc_sgd_step(update, entry, err);
+}
+
 sc_status sc_optim_step(sc_optim *optim, uint32_t lr_bits, uint64_t step, float grad_scale,
                         sc_err *err)
 {
@@ -147,14 +165,7 @@ sc_status sc_optim_step(sc_optim *optim, uint32_t lr_bits, uint64_t step, float 
     sc_optim_update update = {.config = &optim->config, .step = step, .grad_scale = grad_scale};
     memcpy(&update.lr, &lr_bits, sizeof update.lr);
     for (int i = 0; i < optim->n_entries; i++) {
-        const sc_optim_entry *entry = &optim->entries[i];
-        if (!is_primary(optim, i)) {
-            SC_TRY(copy_weights(optim, entry, err));
-        } else if (optim->config.kind == SC_OPTIM_ADAMW) {
-            SC_TRY(sc_adamw_step(&update, entry, err));
-        } else {
-            SC_TRY(sc_sgd_step(&update, entry, err));
-        }
+        SC_TRY(step_entry(optim, &update, i, err));
     }
     return SC_OK;
 }
