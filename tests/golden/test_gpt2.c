@@ -25,10 +25,10 @@ static const float LR = 1e-3F;
 static unsigned char *file;
 static size_t file_bytes;
 static sc_backend *cpu;
-static sc_backend backend;  // cpu, with the logits copied on their way into the cross entropy
-static float *logits;       // (n_mb,B,T,V) in the order of the calls
-static size_t n_logits;     // copied so far
-static size_t logits_elems; // room
+static sc_backend backend; // cpu, with the logits copied on their way into the cross entropy
+static float logits[FILE_BYTES_MAX / 4]; // (n_mb,B,T,V) in the order of the calls
+static size_t n_logits;                  // copied so far
+static size_t logits_elems;              // of a whole step
 
 static sc_status copy_logits(sc_backend *be, sc_stream *s, const sc_xent_args *a, sc_err *err)
 {
@@ -120,7 +120,8 @@ static sc_rig_config make_config(int n_stages, int n_mb, sc_rig_order order)
 /* Tokens, targets and weights from the file. */
 static void load(sc_rig *rig)
 {
-    size_t n_tokens = (size_t)(rig->config.n_mb * rig->config.B * rig->config.T);
+    size_t n_samples = (size_t)rig->config.n_mb * (size_t)rig->config.B;
+    size_t n_tokens = n_samples * (size_t)rig->config.T;
     int n_valid = 0;
     read_record("", "tokens", n_tokens, rig->tokens);
     read_record("", "targets", n_tokens, rig->targets);
@@ -136,8 +137,7 @@ static void load(sc_rig *rig)
     }
     logits_elems = n_tokens * (size_t)rig->config.spec.vocab_size;
     n_logits = 0;
-    logits = calloc(logits_elems, sizeof *logits);
-    assert_non_null(logits);
+    assert_true(logits_elems <= FILE_BYTES_MAX / 4);
 }
 
 static void compare_grads(const sc_rig *rig)
@@ -196,7 +196,6 @@ static void train(int n_stages, int n_mb, sc_rig_order order)
     compare_record("", "losses", losses, STEPS);
     compare_record("", "norms", norms, STEPS);
     compare_weights(&rig);
-    free(logits);
     sc_slice_rig_optim_close(&optim);
     sc_slice_rig_close(&rig);
 }

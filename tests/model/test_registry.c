@@ -106,31 +106,38 @@ static void offsets_are_dense_and_facts_agree(void **state)
     sc_registry_free(&registry);
 }
 
+/* Counts into held (n_params) how many stages of a split hold each parameter; bit b of `cuts`: a
+   stage ends after block b. */
+static void count_held(const sc_registry *registry, unsigned cuts, int n_layer, int *held)
+{
+    int begin = 0;
+    for (int block = 0; block < n_layer; block++) {
+        bool is_last = block == n_layer - 1;
+        if (!is_last && (cuts >> block & 1U) == 0) {
+            continue;
+        }
+        sc_stage_range range = {begin, block + 1, begin == 0, is_last};
+        for (int i = 0; i < registry->n_params; i++) {
+            held[i] += sc_registry_is_held(registry, i, &range) ? 1 : 0;
+        }
+        begin = block + 1;
+    }
+}
+
 /* Over every split into stages each parameter is held once, the tied embedding by both ends. */
 static void every_split_holds_all(void **state)
 {
     (void)state;
     const int n_layer = 5;
-    for (int tied = 0; tied < 2; tied++) {
-        sc_registry *registry = open_registry(n_layer, 96, tied == 1);
-        for (unsigned cuts = 0; cuts < 1U << (n_layer - 1); cuts++) {
-            int held[SC_PARAM_ROLE_COUNT * 5] = {0};
-            int begin = 0;
-            for (int block = 0; block < n_layer; block++) {
-                bool is_last = block == n_layer - 1;
-                if (!is_last && (cuts >> block & 1U) == 0) {
-                    continue;
-                }
-                sc_stage_range range = {begin, block + 1, begin == 0, is_last};
-                for (int i = 0; i < registry->n_params; i++) {
-                    held[i] += sc_registry_is_held(registry, i, &range) ? 1 : 0;
-                }
-                begin = block + 1;
-            }
-            assert_int_equal(held[0], tied == 1 && cuts != 0 ? 2 : 1);
-            for (int i = 1; i < registry->n_params; i++) {
-                assert_int_equal(held[i], 1);
-            }
+    for (unsigned i = 0; i < 2U << (n_layer - 1); i++) {
+        bool is_tied = i % 2 == 1;
+        unsigned cuts = i / 2;
+        int held[SC_PARAM_ROLE_COUNT * 5] = {0};
+        sc_registry *registry = open_registry(n_layer, 96, is_tied);
+        count_held(registry, cuts, n_layer, held);
+        assert_int_equal(held[0], is_tied && cuts != 0 ? 2 : 1);
+        for (int p = 1; p < registry->n_params; p++) {
+            assert_int_equal(held[p], 1);
         }
         sc_registry_free(&registry);
     }

@@ -295,6 +295,21 @@ static sc_status execute(sc_rig *rig, sc_rig_flight *flight, uint64_t step, int 
     return SC_OK;
 }
 
+/* The next action of every stage that can go on; *n_done_p of them. */
+static sc_status execute_round(sc_rig *rig, sc_rig_flight *flight, uint64_t step, int *n_done_p,
+                               sc_err *err)
+{
+    *n_done_p = 0;
+    for (int s = 0; s < rig->config.n_stages; s++) {
+        if (!is_ready(rig, flight, s)) {
+            continue;
+        }
+        SC_TRY(execute(rig, flight, step, s, err));
+        (*n_done_p)++;
+    }
+    return SC_OK;
+}
+
 sc_status sc_slice_rig_step(sc_rig *rig, uint64_t step, sc_err *err)
 {
     sc_rig_flight flight = {0};
@@ -306,14 +321,10 @@ sc_status sc_slice_rig_step(sc_rig *rig, uint64_t step, sc_err *err)
         n_left += flight.rows[s].n_actions;
     }
     while (n_left > 0) {
-        int n_before = n_left;
-        for (int s = 0; s < rig->config.n_stages; s++) {
-            if (is_ready(rig, &flight, s)) {
-                SC_TRY(execute(rig, &flight, step, s, err));
-                n_left--;
-            }
-        }
-        assert_true(n_left < n_before); // otherwise the rig's own order deadlocks
+        int n_done = 0;
+        SC_TRY(execute_round(rig, &flight, step, &n_done, err));
+        assert_true(n_done > 0); // otherwise the rig's own order deadlocks
+        n_left -= n_done;
     }
     return SC_OK;
 }
@@ -321,16 +332,16 @@ sc_status sc_slice_rig_step(sc_rig *rig, uint64_t step, sc_err *err)
 double sc_slice_rig_evaluate(sc_rig *rig)
 {
     double sum = 0.0;
-    for (int m = 0; m < rig->config.n_mb; m++) {
-        for (int s = 0; s < rig->config.n_stages; s++) {
-            sc_slice_mb mb = make_mb(rig, 0, s, m);
-            sc_err err = {0};
-            mb.is_forward_only = true;
-            if (rig->slices[s]->ops->forward(rig->slices[s], &mb, &err) != SC_OK) {
-                fail_msg("%s", err.text);
-            }
-            sum += mb.loss_sum;
+    int n_stages = rig->config.n_stages;
+    for (int i = 0; i < rig->config.n_mb * n_stages; i++) {
+        sc_slice *slice = rig->slices[i % n_stages];
+        sc_slice_mb mb = make_mb(rig, 0, i % n_stages, i / n_stages);
+        sc_err err = {0};
+        mb.is_forward_only = true;
+        if (slice->ops->forward(slice, &mb, &err) != SC_OK) {
+            fail_msg("%s", err.text);
         }
+        sum += mb.loss_sum;
     }
     return sum;
 }

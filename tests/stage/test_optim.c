@@ -51,7 +51,7 @@ static sc_slice *open_slice(const sc_model_spec *spec, const sc_registry *regist
     assert_int_equal(sc_slice_layers_open(&config, &slice, NULL), SC_OK);
     for (int p = 0; p < slice->n_params; p++) {
         const sc_slice_param *param = &slice->params[p];
-        uint64_t stream = (uint64_t)(param->param * 2 + (param->is_tied_copy ? 1 : 0));
+        uint64_t stream = 2 * (uint64_t)param->param + (param->is_tied_copy ? 1 : 0);
         sc_rng_normal(5, stream, 0, param->n_elems, 0.3F, param->grad);
     }
     return slice;
@@ -96,6 +96,39 @@ static double adamw_reference(double w, double g, bool has_decay, int n_steps)
     return w;
 }
 
+static double sgd_reference(double w, double g, bool has_decay, int n_steps)
+{
+    for (int t = 0; t < n_steps; t++) {
+        w -= 0.01 * (g + (has_decay ? (double)0.1F * w : 0.0));
+    }
+    return w;
+}
+
+/* Three steps with the same gradient, halved by grad_scale, for one parameter. */
+static void check_param(sc_optim *optim, const sc_slice_param *param, bool has_decay)
+{
+    bool is_adamw = optim->config.kind == SC_OPTIM_ADAMW;
+    float *g = malloc(param->n_elems * sizeof *g);
+    float *w = malloc(param->n_elems * sizeof *w);
+    assert_non_null(g);
+    assert_non_null(w);
+    memcpy(g, param->grad, param->n_elems * sizeof *g);
+    memcpy(w, param->w, param->n_elems * sizeof *w);
+    for (uint64_t t = 1; t <= 3; t++) {
+        memcpy(param->grad, g, param->n_elems * sizeof *g);
+        assert_int_equal(sc_optim_step(optim, bits_of(0.01F), t, 0.5F, NULL), SC_OK);
+    }
+    for (size_t i = 0; i < param->n_elems; i++) {
+        double gradient = 0.5 * (double)g[i];
+        double expected = is_adamw ? adamw_reference((double)w[i], gradient, has_decay, 3)
+                                   : sgd_reference((double)w[i], gradient, has_decay, 3);
+        assert_true(fabs((double)param->w[i] - expected) < 2e-6);
+        assert_true(param->grad[i] == 0.0F);
+    }
+    free(g);
+    free(w);
+}
+
 static void optimizers_equal_their_formula(void **state)
 {
     (void)state;
@@ -104,37 +137,13 @@ static void optimizers_equal_their_formula(void **state)
     for (int kind = SC_OPTIM_ADAMW; kind <= SC_OPTIM_SGD; kind++) {
         sc_slice *slice = open_slice(&spec, registry, 0, (sc_stage_range){0, 1, true, false});
         const sc_slice *slices[] = {slice};
-        sc_optim *optim = open_optim((sc_optim_kind)kind, registry, slices, 1);
         for (int p = 0; p < slice->n_params; p++) {
-            const sc_slice_param *param = &slice->params[p];
-            bool has_decay = registry->params[param->param].has_decay;
-            float *g = malloc(param->n_elems * sizeof *g);
-            float *w = malloc(param->n_elems * sizeof *w);
-            memcpy(g, param->grad, param->n_elems * sizeof *g);
-            memcpy(w, param->w, param->n_elems * sizeof *w);
-            for (uint64_t t = 1; t <= 3; t++) {
-                memcpy(param->grad, g, param->n_elems * sizeof *g);
-                assert_int_equal(sc_optim_step(optim, bits_of(0.01F), t, 0.5F, NULL), SC_OK);
-            }
-            for (size_t i = 0; i < param->n_elems; i++) {
-                double gradient = 0.5 * (double)g[i];
-                double expected = (double)w[i];
-                if (kind == SC_OPTIM_ADAMW) {
-                    expected = adamw_reference(expected, gradient, has_decay, 3);
-                }
-                for (int t = 0; kind == SC_OPTIM_SGD && t < 3; t++) {
-                    expected -= 0.01 * (gradient + (has_decay ? (double)0.1F * expected : 0.0));
-                }
-                assert_true(fabs((double)param->w[i] - expected) < 2e-6);
-                assert_true(param->grad[i] == 0.0F);
-            }
-            free(g);
-            free(w);
-            /* a fresh state for the next parameter, whose own steps have not begun */
+            /* fresh for each parameter, whose own steps have not begun */
+            sc_optim *optim = open_optim((sc_optim_kind)kind, registry, slices, 1);
+            check_param(optim, &slice->params[p],
+                        registry->params[slice->params[p].param].has_decay);
             sc_optim_close(&optim);
-            optim = open_optim((sc_optim_kind)kind, registry, slices, 1);
         }
-        sc_optim_close(&optim);
         slice->ops->close(&slice);
     }
     sc_registry_free(&registry);

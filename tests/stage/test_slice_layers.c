@@ -173,7 +173,7 @@ static void forward_only_leaves_nothing(void **state)
 /* One slice's microbatch by hand. */
 static sc_slice_mb make_mb(const sc_rig *rig, int mb, int act_slot, int keep_slot)
 {
-    size_t first = (size_t)(mb * rig->config.B * rig->config.T);
+    size_t first = (size_t)mb * (size_t)rig->config.B * (size_t)rig->config.T;
     return (sc_slice_mb){.step = 5,
                          .mb = mb,
                          .act_slot = act_slot,
