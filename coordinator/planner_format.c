@@ -78,10 +78,6 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
     add_percent(text, plan->bubble_simulated);
     sc_text_add(text, " simulated with %s\n",
                 is_paced ? "the configured times" : "counted FLOPs and no transfers");
-    if (plan->report.is_blocking_deadlock) {
-        sc_text_add(text, "          (would deadlock where sends block: %s)\n",
-                    plan->report.blocking.text);
-    }
 }
 
 static void layers_text(const sc_stage_range *range, char *out, size_t n)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* libFuzzer gives the name. NOLINTNEXTLINE(readability-identifier-naming) */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
