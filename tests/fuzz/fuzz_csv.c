@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* libFuzzer reports an abort with the input that led to it. */

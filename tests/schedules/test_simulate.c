@@ -125,6 +125,50 @@ static void test_table_5(void **state)
     }
 }
 
+/* Qi et al., Figure 3 at unit times: a rank's own span is shorter than the whole where the ranks
+   start one after another. */
+static void test_zero_bubble(void **state)
+{
+    (void)state;
+    // clang-format off
+    static const char *const h1[] = {
+        "0F0,0F1,0F2,0F3,0I0,0W0,0F4,0I1,0W1,0F5,0I2,0W2,0F6,0I3,0W3,0F7,0I4,0W4,0I5,"
+        "0W5,0I6,0W6,0I7,0W7",
+        "1F0,1F1,1F2,1I0,1F3,1I1,1W0,1F4,1I2,1W1,1F5,1I3,1W2,1F6,1I4,1W3,1F7,1I5,1W4,"
+        "1I6,1W5,1I7,1W6,1W7",
+        "2F0,2F1,2I0,2F2,2I1,2F3,2I2,2W0,2F4,2I3,2W1,2F5,2I4,2W2,2F6,2I5,2W3,2F7,2I6,"
+        "2W4,2I7,2W5,2W6,2W7",
+        "3F0,3I0,3F1,3I1,3F2,3I2,3F3,3I3,3W0,3F4,3I4,3W1,3F5,3I5,3W2,3F6,3I6,3W3,3F7,"
+        "3I7,3W4,3W5,3W6,3W7",
+        NULL,
+    };
+    static const char *const h2[] = {
+        "0F0,0F1,0F2,0F3,0F4,0F5,0F6,0I0,0W0,0F7,0I1,0W1,0I2,0W2,0I3,0W3,0I4,0W4,0I5,"
+        "0W5,0I6,0W6,0I7,0W7",
+        "1F0,1F1,1F2,1F3,1F4,1I0,1F5,1I1,1F6,1I2,1W0,1F7,1I3,1W1,1I4,1W2,1I5,1W3,1I6,"
+        "1W4,1I7,1W5,1W6,1W7",
+        "2F0,2F1,2F2,2I0,2F3,2I1,2F4,2I2,2F5,2I3,2F6,2I4,2W0,2F7,2I5,2W1,2I6,2W2,2I7,"
+        "2W3,2W4,2W5,2W6,2W7",
+        "3F0,3I0,3F1,3I1,3F2,3I2,3F3,3I3,3F4,3I4,3F5,3I5,3F6,3I6,3W0,3F7,3I7,3W1,3W2,"
+        "3W3,3W4,3W5,3W6,3W7",
+        NULL,
+    };
+    // clang-format on
+    sc_table *table = sc_rows_make(4, 8, h1);
+    sc_timeline *t = simulate(table, 1, 1, 1, 0);
+    expect_near(t->cost, 27, "cost of ZB-H1", 4, 8);
+    expect_near(t->bubble, 3.0 / 27, "bubble of ZB-H1", 4, 8);
+    sc_simulate_free(&t);
+    sc_table_free(&table);
+    table = sc_rows_make(4, 8, h2);
+    t = simulate(table, 1, 1, 1, 0);
+    expect_near(t->cost, 24, "cost of ZB-H2", 4, 8);
+    expect_near(t->makespan, 27, "makespan of ZB-H2", 4, 8);
+    expect_near(t->bubble, 0, "bubble of ZB-H2", 4, 8);
+    sc_simulate_free(&t);
+    sc_table_free(&table);
+}
+
 static void expect_span(const sc_timeline *t, int rank, size_t at, const char *action, double start,
                         double end)
 {
@@ -210,9 +254,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_closed_forms),      cmocka_unit_test(test_1f1b_communication),
-        cmocka_unit_test(test_table_5),           cmocka_unit_test(test_spans),
-        cmocka_unit_test(test_cost_and_makespan), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_closed_forms), cmocka_unit_test(test_1f1b_communication),
+        cmocka_unit_test(test_table_5),      cmocka_unit_test(test_zero_bubble),
+        cmocka_unit_test(test_spans),        cmocka_unit_test(test_cost_and_makespan),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
