@@ -27,6 +27,33 @@ static void end_politely(int number)
     _exit(write(STDOUT_FILENO, TEXT, sizeof TEXT - 1) > 0 ? 0 : 1);
 }
 
+static void wait_for_stop(void *dealer)
+{
+    sc_arena arena;
+    sc_msg msg = {0};
+    sc_arena_init(&arena, 0);
+    while (msg.type != SC_MSG_STOP) {
+        sc_fake_zmq_recv(dealer, NULL, &arena, &msg);
+    }
+    sc_arena_done(&arena);
+}
+
+static void greet(void *dealer, const char *device)
+{
+    sc_fake_id nobody = {.n = 0};
+    sc_msg hello = {.type = SC_MSG_HELLO, .seq = 1};
+    hello.u.hello = (sc_msg_hello){
+        .program_version = "fake",
+        .host = "here",
+        .boot_id = "now",
+        .pid = (uint32_t)getpid(),
+        .device = device,
+        .isa = "none",
+        .probe = "",
+    };
+    sc_fake_zmq_send(dealer, &nobody, &hello);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = getenv("FAKE_STAGE");
@@ -53,18 +80,7 @@ int main(int argc, char **argv)
     if (zmq_connect(dealer, endpoint) < 0) {
         return 71;
     }
-    sc_fake_id nobody = {.n = 0};
-    sc_msg hello = {.type = SC_MSG_HELLO, .seq = 1};
-    hello.u.hello = (sc_msg_hello){
-        .program_version = "fake",
-        .host = "here",
-        .boot_id = "now",
-        .pid = (uint32_t)getpid(),
-        .device = device,
-        .isa = "none",
-        .probe = "",
-    };
-    sc_fake_zmq_send(dealer, &nobody, &hello);
+    greet(dealer, device);
     if (strcmp(mode, "kill") == 0 && strcmp(device, "cpu:1") == 0) {
         zmq_close(dealer);
         zmq_ctx_term(context); // returns when the greeting has left
@@ -81,12 +97,6 @@ int main(int argc, char **argv)
     if (strcmp(mode, "stubborn") == 0) {
         stay();
     }
-    sc_arena arena;
-    sc_msg msg = {0};
-    sc_arena_init(&arena, 0);
-    while (msg.type != SC_MSG_STOP) {
-        sc_fake_zmq_recv(dealer, NULL, &arena, &msg);
-    }
-    sc_arena_done(&arena);
+    wait_for_stop(dealer);
     return 0;
 }
