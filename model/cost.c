@@ -52,7 +52,7 @@ void sc_cost_flops(const sc_model_spec *spec, const sc_stage_range *range, int B
     };
 }
 
-/* What the forward saves; docs/architecture.md has the same list by name. */
+/* What the forward saves; stage/layers/README.md has the same list by name. */
 static size_t act_bytes(const sc_cost_dims *d, const sc_stage_range *range)
 {
     size_t stream = padded(d->n_tokens * d->C);

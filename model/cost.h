@@ -33,7 +33,7 @@ typedef struct sc_stage_bytes {
     size_t message;     // one activation message between stages: B T C
 } sc_stage_bytes;
 
-/* Bytes of a stage by the layout that the layers use (docs/architecture.md lists the tensors). */
+/* Bytes of a stage by the layout that the layers use (stage/layers/README.md lists the tensors). */
 void sc_cost_bytes(const sc_model_spec *spec, const sc_stage_range *range, int B, int T,
                    bool is_adamw, sc_stage_bytes *out);
 
