@@ -289,6 +289,30 @@ static void bad_config_is_refused(void **state)
     sc_registry_free(&registry);
 }
 
+/* An element's initial value depends on its global index alone, also in tensors of many chunks. */
+static void initial_weights_are_global(void **state)
+{
+    (void)state;
+    sc_rig_config config = make_config(true, 1, SC_RIG_GPIPE);
+    config.spec.vocab_size = 2001;
+    sc_rig rig;
+    sc_slice_rig_open(&config, &rig);
+    for (int i = 0; i < rig.registry->n_params; i++) {
+        const sc_param *param = &rig.registry->params[i];
+        const sc_slice_param *p = sc_slice_rig_find(&rig, i, false);
+        float *expected = calloc(p->n_elems + 1, sizeof *expected);
+        assert_non_null(expected);
+        sc_rng_normal(42, sc_rng_stream(param->name), 0, p->n_elems, param->init_std, expected);
+        for (size_t k = 0; k < p->n_elems; k++) {
+            bool is_gain = param->init == SC_INIT_ONE;
+            float value = param->init == SC_INIT_NORMAL ? expected[k] : (is_gain ? 1.0F : 0.0F);
+            assert_true(p->w[k] == value);
+        }
+        free(expected);
+    }
+    sc_slice_rig_close(&rig);
+}
+
 /* Every norm and bias away from 1 and 0, or their gradients would hide each other's mistakes. */
 static void randomise(const sc_rig *rig)
 {
@@ -390,6 +414,7 @@ int main(void)
         cmocka_unit_test_setup(wrong_order_is_refused, setup),
         cmocka_unit_test_setup(abort_is_seen_between_layers, setup),
         cmocka_unit_test_setup(bad_config_is_refused, setup),
+        cmocka_unit_test_setup(initial_weights_are_global, setup),
         cmocka_unit_test_setup(gradients_are_differences, setup),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
