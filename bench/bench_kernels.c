@@ -18,7 +18,7 @@
 enum {
     ROUNDS_MAX = 99,
     OPS_MAX = 64,
-    CALLS_MAX = 3 // of one operation in one round
+    CALLS = 3 // of one operation in one round
 };
 
 static const size_t POOL_ELEMS = (size_t)1 << 28;
@@ -69,21 +69,25 @@ static sc_status prepare(sc_step_ops *b, sc_err *err)
     return SC_OK;
 }
 
-/* times[i][round] = seconds of one call. */
+/* Seconds of one call. */
+static sc_status time_op(sc_step_ops *b, const sc_step_op *op, double *out, sc_err *err)
+{
+    const int calls = op->calls > 1 ? CALLS : 1;
+    const double start = now_s(b->be->n_threads);
+    for (int k = 0; k < calls; k++) {
+        SC_TRY(op->run(b, op, err));
+    }
+    *out = (now_s(b->be->n_threads) - start) / calls;
+    return SC_OK;
+}
+
+/* times[i][round] = seconds of one call of operation i; round -1 warms up. */
 static sc_status measure(sc_step_ops *b, const sc_step_op *ops, int n_ops, int n_rounds,
                          double times[][ROUNDS_MAX], sc_err *err)
 {
-    for (int round = -1; round < n_rounds; round++) { // round -1 warms up
-        for (int i = 0; i < n_ops; i++) {
-            const int calls = ops[i].calls > 1 ? CALLS_MAX : 1;
-            const double start = now_s(b->be->n_threads);
-            for (int k = 0; k < calls; k++) {
-                SC_TRY(ops[i].run(b, &ops[i], err));
-            }
-            if (round >= 0) {
-                times[i][round] = (now_s(b->be->n_threads) - start) / calls;
-            }
-        }
+    for (int k = -n_ops; k < n_rounds * n_ops; k++) {
+        const int i = (k + n_ops) % n_ops;
+        SC_TRY(time_op(b, &ops[i], &times[i][k < 0 ? 0 : k / n_ops], err));
     }
     return SC_OK;
 }

@@ -3,10 +3,11 @@
 enum {
     LAYERS = 12,
     HEADS = 12,
-    C = 768,
-    V = 50257,
     PARAM_PARTS = 8 // the optimizer's range is cut into this many calls to fit the pool
 };
+
+static const int64_t C = 768;
+static const int64_t V = 50257;
 
 /* n floats that were last used long ago. */
 static float *take(sc_step_ops *b, int64_t n)
@@ -133,46 +134,49 @@ static sc_status run_product_bwd_weight(sc_step_ops *b, const sc_step_op *it, sc
     return b->be->gemm(b->be, NULL, &a, err);
 }
 
-/* Attention's products of one layer, per (sample, head) and without the causal saving: q k^T and
-   p v forward, and four backward. */
+/* q k^T and dy v^T, p v and ds k, p^T dy and ds^T q of one (sample, head). */
+static sc_status products_of_head(const sc_step_ops *b, const float *q, void *scores, void *y,
+                                  sc_err *err)
+{
+    const sc_gemm_args score = {.trans_b = true,
+                                .M = b->T,
+                                .N = b->T,
+                                .K = C / HEADS,
+                                .a = q,
+                                .lda = 3 * C,
+                                .b = q + C,
+                                .ldb = 3 * C,
+                                .c = scores,
+                                .ldc = b->T};
+    sc_gemm_args value = {.M = b->T,
+                          .N = C / HEADS,
+                          .K = b->T,
+                          .a = scores,
+                          .lda = b->T,
+                          .b = q + 2 * C,
+                          .ldb = 3 * C,
+                          .c = y,
+                          .ldc = C};
+    SC_TRY(b->be->gemm(b->be, NULL, &score, err));
+    SC_TRY(b->be->gemm(b->be, NULL, &score, err));
+    SC_TRY(b->be->gemm(b->be, NULL, &value, err));
+    SC_TRY(b->be->gemm(b->be, NULL, &value, err));
+    value.trans_a = true;
+    SC_TRY(b->be->gemm(b->be, NULL, &value, err));
+    return b->be->gemm(b->be, NULL, &value, err);
+}
+
+/* Attention's products of one layer, forward and backward, without the causal saving. */
 static sc_status run_product_attention(sc_step_ops *b, const sc_step_op *it, sc_err *err)
 {
     (void)it;
-    const int64_t size = C / HEADS;
     const float *qkv = take(b, rows(b) * 3 * C);
     float *y = take(b, rows(b) * C);
     float *scores = take(b, b->T * b->T);
     for (int64_t i = 0; i < b->B * HEADS; i++) {
-        const float *q = qkv + i / HEADS * b->T * 3 * C + i % HEADS * size;
-        const sc_gemm_args score = {.trans_b = true,
-                                    .M = b->T,
-                                    .N = b->T,
-                                    .K = size,
-                                    .a = q,
-                                    .lda = 3 * C,
-                                    .b = q + C,
-                                    .ldb = 3 * C,
-                                    .c = scores,
-                                    .ldc = b->T};
-        sc_gemm_args value = {.M = b->T,
-                              .N = size,
-                              .K = b->T,
-                              .a = scores,
-                              .lda = b->T,
-                              .b = q + 2 * C,
-                              .ldb = 3 * C,
-                              .c = y + i / HEADS * b->T * C + i % HEADS * size,
-                              .ldc = C};
-        for (int k = 0; k < 2; k++) { // q k^T and dy v^T
-            SC_TRY(b->be->gemm(b->be, NULL, &score, err));
-        }
-        for (int k = 0; k < 2; k++) { // p v and ds k
-            SC_TRY(b->be->gemm(b->be, NULL, &value, err));
-        }
-        value.trans_a = true;
-        for (int k = 0; k < 2; k++) { // p^T dy and ds^T q
-            SC_TRY(b->be->gemm(b->be, NULL, &value, err));
-        }
+        const int64_t row = i / HEADS * b->T;
+        const int64_t column = i % HEADS * (C / HEADS);
+        SC_TRY(products_of_head(b, qkv + row * 3 * C + column, scores, y + row * C + column, err));
     }
     return SC_OK;
 }
@@ -271,7 +275,7 @@ static sc_status run_embed_fwd(sc_step_ops *b, const sc_step_op *it, sc_err *err
         .C = C,
         .V = V,
         .tokens = b->tokens,
-        .wte = take(b, (int64_t)V * C),
+        .wte = take(b, V * C),
         .wpe = take(b, b->T * C),
         .y = take(b, rows(b) * C),
     };
@@ -288,7 +292,7 @@ static sc_status run_embed_bwd(sc_step_ops *b, const sc_step_op *it, sc_err *err
         .V = V,
         .tokens = b->tokens,
         .dy = take(b, rows(b) * C),
-        .dwte = take(b, (int64_t)V * C),
+        .dwte = take(b, V * C),
         .dwpe = take(b, b->T * C),
     };
     return b->be->embed_bwd(b->be, NULL, &a, err);
@@ -413,13 +417,13 @@ double sc_step_ops_flops(const sc_step_ops *b, const sc_step_op *op)
 {
     const double pairs = (double)(rows(b) * b->T); // per head and unit of width, all keys counted
     if (op->run == run_attention_fwd) {
-        return 2.0 * 2.0 * pairs * C;
+        return 2.0 * 2.0 * pairs * (double)C;
     }
     if (op->run == run_attention_bwd) {
-        return 2.0 * 4.0 * pairs * C;
+        return 2.0 * 4.0 * pairs * (double)C;
     }
     if (op->run == run_product_attention) {
-        return 2.0 * 6.0 * pairs * C;
+        return 2.0 * 6.0 * pairs * (double)C;
     }
     return 2.0 * (double)rows(b) * (double)(op->K * op->M);
 }

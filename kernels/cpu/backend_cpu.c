@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/cpu.h"
 
+#include <assert.h>
 #include <dnnl.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -187,19 +188,16 @@ static sc_status choose_isa(const char *isa_max, sc_cpu_isa *out, sc_err *err)
 {
     sc_cpu_isa isas[3];
     const int n = list_isas(isas);
-    int first = 0;
-    while (isa_max != NULL && first < n && strcmp(isas[first].table->isa, isa_max) != 0) {
-        first++;
+    bool is_allowed = isa_max == NULL;
+    for (int i = 0; i < n; i++) {
+        is_allowed = is_allowed || strcmp(isas[i].table->isa, isa_max) == 0;
+        if (is_allowed && isas[i].is_here) {
+            *out = isas[i];
+            return SC_OK; // the last one, baseline, is on every machine
+        }
     }
-    if (first == n) {
-        return sc_status_fail(err, SC_UNSUPPORTED, "instruction set '%s': built in are%s%s",
-                              isa_max, n > 1 ? " avx512, avx2," : "", " baseline");
-    }
-    while (!isas[first].is_here) {
-        first++; // the last one is on every machine
-    }
-    *out = isas[first];
-    return SC_OK;
+    return sc_status_fail(err, SC_UNSUPPORTED, "instruction set '%s': built in are%s baseline",
+                          isa_max, n > 1 ? " avx512, avx2," : "");
 }
 
 /* The bits of a product depend on oneDNN's instruction set, so it has to be ours. */
@@ -228,6 +226,7 @@ sc_status sc_backend_cpu_open(int n_threads, const char *isa_max, sc_backend **o
                               THREADS_MAX);
     }
     SC_TRY(choose_isa(isa_max, &isa, err));
+    assert(isa.table != NULL);
     SC_TRY(limit_dnnl(&isa, err));
     sc_backend *be = malloc(sizeof *be);
     if (be == NULL) {
