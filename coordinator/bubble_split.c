@@ -78,7 +78,7 @@ sc_status sc_bubble_split_check(const sc_table *table, const sc_msg_report *repo
         SC_TRY(check_span(table, report, i, err));
     }
     if (report->window_end_ns < report->window_start_ns || report->reduce_ns < 0 ||
-        report->optimizer_ns < 0) {
+        report->tail_wait_ns < 0 || report->optimizer_ns < 0) {
         return sc_status_fail(err, SC_PROTOCOL,
                               "rank %" PRIu32 " step %" PRIu64 ": window from %" PRId64
                               " to %" PRId64 " ns with %" PRId64 " and %" PRId64 " ns of tail",
@@ -150,6 +150,9 @@ void sc_bubble_split_report(const sc_msg_report *report, const int64_t *offset_n
     at += split.ns[SC_CAUSE_OPTIMIZER];
     split.ns[SC_CAUSE_REDUCE] = clip(report->reduce_ns, 0, end - at);
     at += split.ns[SC_CAUSE_REDUCE];
+    int64_t tail_wait = clip(report->tail_wait_ns, 0, end - at);
+    split.ns[SC_CAUSE_WAIT] += tail_wait;
+    at += tail_wait;
     split.ns[SC_CAUSE_IDLE] = end - at;
 
     int64_t sum = 0;

@@ -5,8 +5,8 @@
  * the window. For an action that starts at s after the previous one ended at e, with its last
  * input's sender ready at S, receive posted at R, data arrived at A, all clipped to [e, s]: wait =
  * up to S; buffer = S to max(S, R); transfer = to A; control = to s. (An action without input: e to
- * s is control.) reduce and optimizer are the tail's; idle is what is left (from the row's last end
- * to the tail's start and the like).
+ * s is control.) reduce and optimizer are the tail's; waiting there for slower ranks is wait; idle
+ * is what is left (from the row's last end to the tail's start and the like).
  */
 #ifndef SC_COORDINATOR_BUBBLE_SPLIT_H
 #define SC_COORDINATOR_BUBBLE_SPLIT_H

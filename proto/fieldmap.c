@@ -183,6 +183,7 @@ static const sc_field REPORT_FIELDS[] = {
     TIME(window_start_ns),
     TIME(row_end_ns),
     TIME(reduce_ns),
+    TIME(tail_wait_ns),
     TIME(optimizer_ns),
     TIME(window_end_ns),
     COUNT64(activation_peak_bytes),

@@ -177,7 +177,8 @@ typedef struct sc_msg_report {
     double grad_norm;
     int64_t window_start_ns; // tail end of the step before (or Ready for the first)
     int64_t row_end_ns;      // last compute action's end
-    int64_t reduce_ns;       // tail: tied embeddings and norm, waiting included
+    int64_t reduce_ns;       // tail: tied embeddings and norm, without tail_wait_ns
+    int64_t tail_wait_ns;    // tail: for slower ranks to come to the reductions
     int64_t optimizer_ns;    // tail
     int64_t window_end_ns;   // tail end of this step
     uint64_t activation_peak_bytes;

@@ -80,7 +80,8 @@ typedef struct sc_comm_event {
     int channel; // or group
     uint64_t cookie;
     sc_comm_tag tag;
-    int64_t sent_ready_ns; // RECV_DONE: when the sender had it ready, on the sender's clock
+    int64_t sent_ready_ns; // RECV_DONE: when the sender had it ready, on the sender's clock;
+                           // GROUP_DONE: when the last member called, on that member's clock
     int64_t posted_ns;     // RECV_DONE: when this side posted the receive
     int64_t arrived_ns;    // RECV_DONE: when the last byte was in place
     sc_err err;            // FAILED

@@ -130,6 +130,7 @@ static sc_status all_gather(sc_comm *comm, int group, const void *in, size_t byt
                           .in = in,
                           .out = out,
                           .bytes = bytes,
+                          .ns = sc_comm_host_sock_now_ns(),
                           .cookie = cookie};
     size_t n_ranks = (size_t)host->groups[group].n_ranks;
     size_t n_bytes = bytes > SIZE_MAX / n_ranks ? SIZE_MAX : bytes * n_ranks;
@@ -141,8 +142,12 @@ static sc_status all_reduce(sc_comm *comm, int group, float *buf, size_t n, uint
                             sc_err *err)
 {
     size_t n_bytes = n > SIZE_MAX / sizeof *buf ? SIZE_MAX : n * sizeof *buf;
-    sc_host_command op = {
-        .type = SC_HOST_REDUCE, .index = group, .out = buf, .bytes = n_bytes, .cookie = cookie};
+    sc_host_command op = {.type = SC_HOST_REDUCE,
+                          .index = group,
+                          .out = buf,
+                          .bytes = n_bytes,
+                          .ns = sc_comm_host_sock_now_ns(),
+                          .cookie = cookie};
     return call_group(host_of(comm), &op, n_bytes, err);
 }
 

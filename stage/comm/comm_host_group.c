@@ -69,6 +69,7 @@ static sc_status send_chunk(sc_comm_host *host, sc_host_group *group, int to,
         .sequence = group->n_started - 1,
         .offset = offset,
         .total = op_of(group)->bytes,
+        .ready_ns = group->ready_ns,
     };
     atomic_fetch_add_explicit(&group->sends.n_left, 1, memory_order_relaxed);
     return sc_comm_host_sock_send(host, &host->peers[group->peers[to]], &wire, data + offset, n,
@@ -146,6 +147,11 @@ static sc_status reduce(sc_comm_host *host, sc_host_group *group, size_t sub, sc
     return SC_OK;
 }
 
+static void note_ready(sc_host_group *group, int64_t ready_ns)
+{
+    group->ready_ns = ready_ns > group->ready_ns ? ready_ns : group->ready_ns;
+}
+
 /* A held chunk of the running operation. */
 static sc_status use_slot(sc_comm_host *host, sc_host_group *group, int member, size_t sub,
                           sc_err *err)
@@ -163,6 +169,7 @@ static sc_status use_slot(sc_comm_host *host, sc_host_group *group, int member, 
                               op->bytes, sc_comm_host_wire_text(slot->type),
                               (unsigned long long)slot->total, member);
     }
+    note_ready(group, slot->ready_ns);
     size_t n_bytes = 0;
     char *place = place_of(group, op, is_gather ? member : group->me, &n_bytes);
     size_t offset = sub * SC_COMM_CHUNK_BYTES;
@@ -236,6 +243,7 @@ static sc_status start(sc_comm_host *host, sc_host_group *group, sc_err *err)
 {
     uint64_t k = group->n_started++;
     group->is_active = true;
+    group->ready_ns = op_of(group)->ns;
     if (op_of(group)->type == SC_HOST_GATHER) {
         SC_TRY(start_gather(host, group, err));
     } else {
@@ -258,6 +266,7 @@ static sc_status advance(sc_comm_host *host, sc_host_group *group, sc_err *err)
             const sc_host_command *op = op_of(group);
             sc_host_note note = {
                 .type = SC_COMM_GROUP_DONE, .index = op->index, .cookie = op->cookie};
+            note.sent_ready_ns = group->ready_ns;
             sc_comm_host_state_push(host, &note);
             uint64_t *next = group->next[(group->n_started - 1) & 1];
             memset(next, 0, (size_t)group->n_ranks * sizeof *next);
@@ -313,6 +322,7 @@ static sc_status take_sum(sc_host_group *group, const sc_comm_wire *wire, zmq_ms
         n != (left < SC_COMM_CHUNK_BYTES ? left : SC_COMM_CHUNK_BYTES)) {
         return fail_frame(group, wire, "wrong offset or length", err);
     }
+    note_ready(group, wire->ready_ns);
     memcpy(place + *next, zmq_msg_data(body), n);
     *next += n;
     group->n_pending--;
@@ -343,6 +353,7 @@ static sc_status hold(sc_host_group *group, const sc_comm_wire *wire, zmq_msg_t 
     slot->is_held = true;
     slot->type = wire->type;
     slot->total = wire->total;
+    slot->ready_ns = wire->ready_ns;
     *next += n;
     return SC_OK;
 }

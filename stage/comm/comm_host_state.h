@@ -46,7 +46,7 @@ typedef struct sc_host_command {
     void *out;      // RECV, GATHER, REDUCE (in place)
     size_t bytes;   // GATHER: of a piece; REDUCE: of the buffer
     sc_comm_tag tag;
-    int64_t ns; // RECV: posted; SEND: ready
+    int64_t ns; // RECV: posted; SEND: ready; GATHER, REDUCE: called
     uint64_t cookie;
 } sc_host_command;
 
@@ -79,6 +79,7 @@ typedef struct sc_host_slot {
     bool is_held;
     sc_comm_wire_type type;
     uint64_t total;
+    int64_t ready_ns;
     zmq_msg_t body;
 } sc_host_slot;
 
@@ -93,6 +94,7 @@ typedef struct sc_host_group {
     uint64_t n_called;
     uint64_t n_started;
     bool is_active;       // operation n_started - 1 runs
+    int64_t ready_ns;     // latest call of it by a member, as far as known here
     size_t n_pending;     // its chunks that are still to arrive
     sc_host_flight sends; // its chunks that libzmq holds
     size_t n_subs;        // chunks of one member's piece or addend at most

@@ -58,7 +58,7 @@ typedef struct sc_comm_wire {
     uint64_t sequence; // of the message on its channel, of the operation in its group
     uint64_t offset;   // of this chunk within the message, piece, addend or sum
     uint64_t total;    // data: of the message; group: bytes that the operation was called with
-    int64_t ready_ns;  // data: the sender's clock
+    int64_t ready_ns;  // data: the sender's clock; group: latest call by a member that is known
     int n_tensors;     // data: at least 1, and their lengths add up to total; else 0
     sc_comm_tensor tensors[SC_COMM_WIRE_TENSORS_MAX];
 } sc_comm_wire;

@@ -185,6 +185,7 @@ sc_status sc_epoch_new(sc_arena *arena, const sc_msg_assign *assign, sc_compute 
     ep->assign = *assign;
     ep->compute = compute;
     ep->tail.tied_group = SC_EXECUTOR_NONE;
+    ep->is_one_host = strcmp(assign->bind_address, "ipc") == 0;
     ep->is_paced = strcmp(assign->slice, "paced") == 0;
     SC_GOTO(check_sizes(&ep->assign, err));
     SC_GOTO(compile_plan(ep, err));

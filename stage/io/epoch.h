@@ -70,6 +70,8 @@ typedef struct sc_epoch_tail {
     float grad_scale;
     int64_t row_end_ns;    // when the tail began
     int64_t reduce_end_ns; // when every rank's sums were here
+    int64_t call_ns;       // when the group operation under way was called
+    int64_t wait_ns;       // for slower ranks to call theirs
     int64_t optimizer_ns;
 } sc_epoch_tail;
 
@@ -84,6 +86,7 @@ typedef struct sc_epoch {
     sc_table *table;
     sc_executor *ex;
     bool is_paced;
+    bool is_one_host; // all ranks share a clock
     sc_backend *backend;
     sc_slice **slices; // (n_stages), NULL where another rank hosts the stage
     sc_optim *optim;
@@ -173,6 +176,8 @@ void sc_epoch_step_push(sc_epoch *ep, sc_epoch_task kind, uint64_t arg,
 /* Allocates the record that every rank contributes; before the transport is opened. */
 sc_status sc_epoch_tail_init(sc_epoch *ep, sc_err *err);
 void sc_epoch_tail_begin(sc_epoch *ep, int64_t now_ns);
+/* The group operation that runs ended; last_call_ns: when the slowest member called it. */
+void sc_epoch_tail_waited(sc_epoch *ep, int64_t last_call_ns);
 /* A tail task or group operation of the current phase is done. */
 sc_status sc_epoch_tail_advance(sc_epoch *ep, int64_t start_ns, int64_t end_ns, sc_err *err);
 /* Fills the report of the step that just ended; borrowed from the epoch until the next step. */

@@ -154,6 +154,7 @@ static sc_status take_comm_event(sc_epoch *ep, sc_comm_event *event, sc_err *err
         sc_executor_on_sent(ep->ex, event->channel);
         return SC_OK;
     case SC_COMM_GROUP_DONE:
+        sc_epoch_tail_waited(ep, event->sent_ready_ns);
         now_ns = sc_compute_now_ns();
         return sc_epoch_tail_advance(ep, now_ns, now_ns, err);
     case SC_COMM_FAILED:

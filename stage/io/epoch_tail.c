@@ -125,6 +125,7 @@ static sc_status start_phase(sc_epoch *ep, bool *is_started, sc_err *err)
         if (tied == NULL) {
             break;
         }
+        tail->call_ns = sc_compute_now_ns();
         return ep->comm->ops->all_reduce(ep->comm, tail->tied_group, tied, n, 0, err);
     case SC_TAIL_SUMS:
         sc_epoch_step_push(ep, SC_EPOCH_TASK_SUMS, 0, run_sums);
@@ -134,6 +135,7 @@ static sc_status start_phase(sc_epoch *ep, bool *is_started, sc_err *err)
             memcpy(tail->gathered, tail->record, tail->record_len * sizeof *tail->record);
             break;
         }
+        tail->call_ns = sc_compute_now_ns();
         return ep->comm->ops->all_gather(ep->comm, 0, tail->record,
                                          tail->record_len * sizeof *tail->record, tail->gathered, 0,
                                          err);
@@ -164,6 +166,15 @@ void sc_epoch_tail_begin(sc_epoch *ep, int64_t now_ns)
     ep->tail.phase = SC_TAIL_MERGE;
     ep->tail.row_end_ns = now_ns;
     ep->tail.optimizer_ns = 0;
+    ep->tail.wait_ns = 0;
+}
+
+/* Between hosts the clocks are not aligned here: there the wait stays within reduce. */
+void sc_epoch_tail_waited(sc_epoch *ep, int64_t last_call_ns)
+{
+    if (ep->is_one_host && last_call_ns > ep->tail.call_ns) {
+        ep->tail.wait_ns += last_call_ns - ep->tail.call_ns;
+    }
 }
 
 /* What the end of a phase means. */
@@ -227,7 +238,8 @@ void sc_epoch_tail_report(sc_epoch *ep, sc_msg_report *out)
     out->grad_norm = ep->tail.grad_norm;
     out->window_start_ns = ep->window_start_ns;
     out->row_end_ns = ex->n_actions > 0 ? ex->times[ex->n_actions - 1].end_ns : ep->tail.row_end_ns;
-    out->reduce_ns = ep->tail.reduce_end_ns - ep->tail.row_end_ns;
+    out->tail_wait_ns = ep->tail.wait_ns;
+    out->reduce_ns = ep->tail.reduce_end_ns - ep->tail.row_end_ns - ep->tail.wait_ns;
     out->optimizer_ns = ep->tail.optimizer_ns;
     out->window_end_ns = sc_compute_now_ns();
     out->activation_peak_bytes = ep->activation_peak;

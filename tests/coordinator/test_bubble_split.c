@@ -120,13 +120,15 @@ static void the_tail_is_split_and_clipped(void **state)
     sc_bubble_split split;
     report.reduce_ns = 30;
     report.optimizer_ns = 40;
+    report.tail_wait_ns = 15;
     sc_bubble_split_report(&report, NULL, NULL, &split);
     const int64_t fits[SC_CAUSE_COUNT] = {[SC_CAUSE_FORWARD] = 10,
+                                          [SC_CAUSE_WAIT] = 15,
                                           [SC_CAUSE_REDUCE] = 30,
                                           [SC_CAUSE_OPTIMIZER] = 40,
-                                          [SC_CAUSE_IDLE] = 20};
+                                          [SC_CAUSE_IDLE] = 5};
     expect_split(&split, 100, fits);
-    report.reduce_ns = 1000; // waiting included, from before the row's end
+    report.reduce_ns = 1000; // from before the row's end
     sc_bubble_split_report(&report, NULL, NULL, &split);
     const int64_t clipped[SC_CAUSE_COUNT] = {
         [SC_CAUSE_FORWARD] = 10, [SC_CAUSE_REDUCE] = 50, [SC_CAUSE_OPTIMIZER] = 40};
@@ -134,6 +136,7 @@ static void the_tail_is_split_and_clipped(void **state)
     report.n_spans = 0;
     report.reduce_ns = 0;
     report.optimizer_ns = 0;
+    report.tail_wait_ns = 0;
     sc_bubble_split_report(&report, NULL, NULL, &split);
     const int64_t empty[SC_CAUSE_COUNT] = {[SC_CAUSE_IDLE] = 100};
     expect_split(&split, 100, empty);
@@ -191,6 +194,7 @@ static void causes_sum_to_the_window_for_any_times(void **state)
         report.window_end_ns = report.window_start_ns + (int64_t)(sc_rng_u64(8, round, 1) % 3000);
         report.reduce_ns = (int64_t)(sc_rng_u64(8, round, 2) % 1000);
         report.optimizer_ns = (int64_t)(sc_rng_u64(8, round, 3) % 1000);
+        report.tail_wait_ns = (int64_t)(sc_rng_u64(8, round, 4) % 1000);
         sc_bubble_split split;
         sc_bubble_split_report(&report, NULL, NULL, &split);
         int64_t sum = 0;

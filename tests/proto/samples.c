@@ -101,6 +101,7 @@ static const sc_msg SAMPLES[SC_MSG_COUNT] = {
                                 .window_start_ns = 12,
                                 .row_end_ns = 13,
                                 .reduce_ns = 14,
+                                .tail_wait_ns = 20,
                                 .optimizer_ns = 15,
                                 .window_end_ns = 16,
                                 .activation_peak_bytes = 17,

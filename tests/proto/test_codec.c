@@ -311,7 +311,7 @@ static void payloads_with_a_fault_are_refused(void **state)
     expect_payload_error(SC_MSG_BYE, "\x08", 1,
                          "message bye: its 1 bytes are not protobuf, or too many entries");
     expect_payload_error(SC_MSG_ASSIGN, "\x18\x01\x20\x01", 4, "message assign: model: missing");
-    expect_payload_error(SC_MSG_REPORT, "\x82\x01\x02\x50\x01", 5,
+    expect_payload_error(SC_MSG_REPORT, "\x8A\x01\x02\x50\x01", 5,
                          "message report: spans 0: 1 unknown fields");
 }
 
@@ -417,8 +417,8 @@ static void small_frames_cannot_claim_much_memory(void **state)
     (void)state;
     size_t n = 3 << 20;
     unsigned char *payload = malloc(n);
-    for (size_t i = 0; i < n; i += 3) { // field 16, a message of no bytes
-        payload[i] = 0x82;
+    for (size_t i = 0; i < n; i += 3) { // field 17, a message of no bytes
+        payload[i] = 0x8A;
         payload[i + 1] = 0x01;
         payload[i + 2] = 0x00;
     }
