@@ -1,0 +1,36 @@
+/*
+ * tensor_files - the tensors that a run's ranks saved: RUN/KIND/rank-R.safetensors.
+ *
+ * Threads: one caller. Whatever goes wrong fails the test.
+ */
+#ifndef SC_TESTS_MULTIPROC_TENSOR_FILES_H
+#define SC_TESTS_MULTIPROC_TENSOR_FILES_H
+
+#include "formats/safetensors.h"
+#include "model/registry.h"
+#include "tests/multiproc/jobs.h"
+
+typedef struct sc_tensor_files {
+    int n_ranks;
+    char *bytes[SC_JOBS_RANKS_MAX]; // whole files, owned
+    sc_safetensors *heads[SC_JOBS_RANKS_MAX];
+} sc_tensor_files;
+
+/* Reads the files of every rank; kind: "weights" or "gradients". Each tensor must be one of the
+   registry, fp32, of its shape. */
+void sc_tensor_files_load(const sc_jobs_result *result, const char *kind,
+                          const sc_registry *registry, sc_tensor_files *out);
+void sc_tensor_files_free(sc_tensor_files *files);
+
+/* The parameter's elements in a rank's file, NULL when it is not there; borrowed. */
+const float *sc_tensor_files_find(const sc_tensor_files *files, int rank, const sc_param *param);
+/* The same in the file of the first rank that has it; the test fails when none has. */
+const float *sc_tensor_files_get(const sc_tensor_files *files, const sc_param *param);
+/* How many ranks' files have it. */
+int sc_tensor_files_count(const sc_tensor_files *files, const sc_param *param);
+
+/* Every file of both runs has the same bits for each parameter of the registry. */
+void sc_tensor_files_expect_same(const sc_tensor_files *expected, const sc_tensor_files *files,
+                                 const sc_registry *registry, const char *text);
+
+#endif
