@@ -56,6 +56,25 @@ static bool find_summary(const char *target, bool is_json, char *path, size_t n)
     return access(path, R_OK) == 0;
 }
 
+static void print_value(const char *name, const cJSON *item)
+{
+    char *value = cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
+    printf("%-14s  %s\n", name, value != NULL ? value : "?");
+    free(value);
+}
+
+/* A list takes a line an entry, named on the first. */
+static void print_item(const char *name, const cJSON *item)
+{
+    if (!cJSON_IsArray(item)) {
+        print_value(name, item);
+        return;
+    }
+    for (const cJSON *entry = item->child; entry != NULL; entry = entry->next) {
+        print_value(entry == item->child ? name : "", entry);
+    }
+}
+
 /* A coordinator answers "status" with a JSON object: a line a key for people. */
 static void print_reply(const char *text, bool is_json)
 {
@@ -65,10 +84,7 @@ static void print_reply(const char *text, bool is_json)
         printf("%s%s", text, n > 0 && text[n - 1] == '\n' ? "" : "\n");
     } else {
         for (const cJSON *item = object->child; item != NULL; item = item->next) {
-            char *value =
-                cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
-            printf("%-14s  %s\n", item->string, value != NULL ? value : "?");
-            free(value);
+            print_item(item->string, item);
         }
     }
     cJSON_Delete(object);

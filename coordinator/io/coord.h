@@ -3,7 +3,7 @@
  *
  * coord_loop.c polls and owns everything; coord_peers.c sends and keeps the table of peers;
  * coord_handle.c reacts to messages; coord_act.c carries out the step loop's effects;
- * coord_record.c writes the run folder.
+ * coord_record.c writes the run folder; coord_status.c tells how the job gets on.
  */
 #ifndef SC_COORDINATOR_IO_COORD_H
 #define SC_COORDINATOR_IO_COORD_H
@@ -131,6 +131,10 @@ void sc_coord_handle_membership(sc_coord *c, const sc_membership_effect *effect)
 void sc_coord_act_all(sc_coord *c);
 void sc_coord_act_progress(sc_coord *c, sc_coord_peer *only, double loss, double grad_norm,
                            double lr, double step_ns);
+
+/* coord_status.c: what `stagecoach status` shows, as a JSON object; malloc, caller frees. "doing"
+   has a text for each worker: who it is, what it does, when it was last heard. */
+sc_status sc_coord_status_json(const sc_coord *c, int64_t now_ns, char **out, sc_err *err);
 
 /* coord_record.c */
 sc_status sc_coord_record_start(sc_coord *c, sc_err *err);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void refuse(sc_coord *c, sc_coord_peer *peer, sc_status status, const char *reason)
@@ -246,16 +247,14 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
 
 static void handle_control(sc_coord *c, sc_coord_peer *peer, const sc_msg_control *control)
 {
-    char text[512];
+    sc_err err;
+    char text[128];
+    char *report = NULL;
+    const char *answer = text;
     sc_status status = SC_OK;
     if (strcmp(control->verb, "status") == 0) {
-        snprintf(text, sizeof text,
-                 "{\"job\":\"%s\",\"phase\":\"%s\",\"step\":%" PRIu64
-                 ",\"steps\":%d,\"workers\":%d,"
-                 "\"workers_needed\":%d,\"loss\":%.9g,\"run_dir\":\"%.200s\"}",
-                 c->job->name, sc_steploop_phase_text(c->steps.phase), c->steps.n_done,
-                 c->job->steps, sc_coord_peers_count_workers(c), c->plan->n_ranks, c->last_loss,
-                 sc_store_path(c->config->store));
+        status = sc_coord_status_json(c, sc_coord_loop_now_ns(), &report, &err);
+        answer = status == SC_OK ? report : err.text;
     } else if (strcmp(control->verb, "stop") == 0) {
         snprintf(text, sizeof text, "stopping");
         sc_steploop_finish(&c->steps, SC_INTERRUPTED, "stopped on request");
@@ -264,8 +263,9 @@ static void handle_control(sc_coord *c, sc_coord_peer *peer, const sc_msg_contro
         snprintf(text, sizeof text, "unknown request %.64s: status and stop are known",
                  control->verb);
     }
-    sc_msg msg = {.type = SC_MSG_REPLY, .u.reply = {.status = (uint32_t)status, .text = text}};
+    sc_msg msg = {.type = SC_MSG_REPLY, .u.reply = {.status = (uint32_t)status, .text = answer}};
     sc_coord_peers_send(c, peer, &msg);
+    free(report);
 }
 
 static void handle_stranger(sc_coord *c, sc_coord_peer *peer, const sc_msg *msg)
