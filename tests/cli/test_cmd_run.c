@@ -70,7 +70,9 @@ static void test_job_runs_to_its_end(void **state)
     sc_proc *proc = expect(*state, "ok", "ok", 0, RUN("--name", "x"));
     const char *out = sc_proc_text(proc, SC_PROC_OUT);
     // The first steps and the last have a line, and those between are too quick for one.
-    assert_has(out, "waiting 0/2 workers\n");
+    // How many have come by the first message is chance.
+    assert_has(out, "waiting ");
+    assert_has(out, "/2 workers\n");
     assert_has(out, "step 1/12  loss 5.3750  1000 tok/s");
     assert_has(out, "step 3/12");
     assert_has(out, "step 12/12  loss 4.0000");
@@ -107,7 +109,8 @@ static void test_terminal_gets_a_bar(void **state)
     sc_proc *proc = sc_fake_run_start(&run, RUN("--name", "x"));
     sc_proc_expect_exit(proc, 0, PATIENCE_MS);
     const char *out = sc_proc_text(proc, SC_PROC_OUT);
-    assert_has(out, "\rwaiting 0/2 workers\x1b[K");
+    assert_has(out, "\rwaiting ");
+    assert_has(out, "/2 workers\x1b[K");
     assert_has(out, "\r[\x1b[32m==");
     assert_has(out, "==\x1b[0m] step 12/12  loss 4.0000");
     assert_has(out, "schedule  step ms");
