@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+// NOLINTBEGIN(readability-identifier-naming): the linker's names
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
@@ -38,3 +39,4 @@ int __wrap_posix_memalign(void **p, size_t alignment, size_t n)
     sc_alloc_count_add();
     return __real_posix_memalign(p, alignment, n);
 }
+// NOLINTEND(readability-identifier-naming)

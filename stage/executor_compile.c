@@ -55,31 +55,48 @@ static sc_status add_edge(sc_executor *ex, const sc_table *table, int from, int 
 }
 
 /* Remote edges first, in rising (from_stage, to_stage): the same order on both ends. */
-static sc_status add_edges(sc_executor *ex, const sc_table *table, int n_slots, sc_arena *arena,
-                           sc_err *err)
+static sc_status allocate_edges(sc_executor *ex, int n_stages, sc_arena *arena, sc_err *err)
 {
-    ex->edges = sc_arena_alloc(arena, 2 * (size_t)table->n_stages, sizeof *ex->edges);
-    ex->ready_ns = sc_arena_alloc(arena, 2 * (size_t)table->n_stages, sizeof *ex->ready_ns);
+    ex->edges = sc_arena_alloc(arena, 2 * (size_t)n_stages, sizeof *ex->edges);
+    ex->ready_ns = sc_arena_alloc(arena, 2 * (size_t)n_stages, sizeof *ex->ready_ns);
     if (ex->edges == NULL || ex->ready_ns == NULL) {
-        return sc_status_fail(err, SC_NO_MEMORY, "no memory for the edges of %d stages",
-                              table->n_stages);
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for the edges of %d stages", n_stages);
     }
-    for (int is_local = 0; is_local < 2; is_local++) {
-        for (int s = 0; s + 1 < table->n_stages; s++) {
-            int a = table->rank_of_stage[s];
-            int b = table->rank_of_stage[s + 1];
-            if ((a != ex->rank && b != ex->rank) || (a == b) != (is_local == 1)) {
-                continue;
-            }
-            SC_TRY(add_edge(ex, table, s, s + 1, n_slots, arena, err));
-            if (!table->is_forward_only) {
-                SC_TRY(add_edge(ex, table, s + 1, s, n_slots, arena, err));
-            }
-        }
-        if (is_local == 0) {
-            ex->n_remote_edges = ex->n_edges;
+    return SC_OK;
+}
+
+/* Both ways between stages s and s + 1. */
+static sc_status add_pair(sc_executor *ex, const sc_table *table, int s, int n_slots,
+                          sc_arena *arena, sc_err *err)
+{
+    SC_TRY(add_edge(ex, table, s, s + 1, n_slots, arena, err));
+    return table->is_forward_only ? SC_OK : add_edge(ex, table, s + 1, s, n_slots, arena, err);
+}
+
+/* Edges of this rank that are local or not, in rising (from_stage, to_stage): the same order on
+ * both ends. */
+static sc_status add_edges(sc_executor *ex, const sc_table *table, bool is_local, int n_slots,
+                           sc_arena *arena, sc_err *err)
+{
+    sc_status status = SC_OK;
+    for (int s = 0; s + 1 < table->n_stages && status == SC_OK; s++) {
+        int a = table->rank_of_stage[s];
+        int b = table->rank_of_stage[s + 1];
+        if ((a == ex->rank || b == ex->rank) && (a == b) == is_local) {
+            status = add_pair(ex, table, s, n_slots, arena, err);
         }
     }
+    return status;
+}
+
+/* Remote edges first. */
+static sc_status add_all_edges(sc_executor *ex, const sc_table *table, int n_slots, sc_arena *arena,
+                               sc_err *err)
+{
+    SC_TRY(allocate_edges(ex, table->n_stages, arena, err));
+    SC_TRY(add_edges(ex, table, false, n_slots, arena, err));
+    ex->n_remote_edges = ex->n_edges;
+    SC_TRY(add_edges(ex, table, true, n_slots, arena, err));
     for (int e = 0; e < ex->n_remote_edges; e++) {
         ex->ready_ns[e] = sc_arena_alloc(arena, (size_t)n_slots, sizeof **ex->ready_ns);
         if (ex->ready_ns[e] == NULL) {
@@ -258,28 +275,45 @@ static sc_status add_message(sc_executor *ex, const sc_table *table, int cell, s
     return SC_OK;
 }
 
-static sc_status compile_row(compile_state *cs, sc_executor *ex, const sc_row *row, sc_err *err)
+static sc_status check_cell(const sc_executor *ex, const sc_table *table, int cell, sc_action a,
+                            sc_err *err)
 {
-    for (size_t i = 0; i < row->n_actions; i++) {
+    if (a.stage < 0 || a.stage >= table->n_stages || a.mb >= table->n_mb ||
+        table->rank_of_stage[a.stage] != ex->rank) {
+        return broken_row(err, ex->rank, cell, a, "is not this rank's");
+    }
+    return SC_OK;
+}
+
+static sc_status add_messages(sc_executor *ex, const sc_table *table, const sc_row *row,
+                              sc_err *err)
+{
+    sc_status status = SC_OK;
+    for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
         sc_action a = row->actions[i];
-        if (a.stage < 0 || a.stage >= cs->table->n_stages || a.mb >= cs->table->n_mb ||
-            cs->table->rank_of_stage[a.stage] != ex->rank) {
-            return broken_row(err, ex->rank, (int)i, a, "is not this rank's");
-        }
-        if (sc_action_is_recv(a.op) || sc_action_is_send(a.op)) {
-            SC_TRY(add_message(ex, cs->table, (int)i, a, err));
+        status = check_cell(ex, table, (int)i, a, err);
+        if (status == SC_OK && !sc_action_is_compute(a.op) && a.op != SC_OP_REDUCE_GRAD) {
+            status = add_message(ex, table, (int)i, a, err);
         }
     }
-    for (size_t i = 0; i < row->n_actions; i++) {
-        if (!sc_action_is_compute(row->actions[i].op)) {
-            continue;
-        }
-        sc_exec_action *out = &ex->actions[ex->n_actions++];
-        out->action = row->actions[i];
-        SC_TRY(assign_slots(cs, ex, (int)i, out, err));
-        SC_TRY(assign_input(cs, ex, (int)i, out, err));
-        assign_output(cs, ex, out);
-    }
+    return status;
+}
+
+static sc_status add_action(compile_state *cs, sc_executor *ex, int cell, sc_action action,
+                            sc_err *err)
+{
+    sc_exec_action *out = &ex->actions[ex->n_actions++];
+    out->action = action;
+    SC_TRY(assign_slots(cs, ex, cell, out, err));
+    SC_TRY(assign_input(cs, ex, cell, out, err));
+    assign_output(cs, ex, out);
+    return SC_OK;
+}
+
+/* As many SEND and RECV cells as actions need; the counters served for the walk and go back to
+ * zero. */
+static sc_status check_counts(sc_executor *ex, sc_err *err)
+{
     for (int e = 0; e < ex->n_remote_edges; e++) {
         sc_edge *edge = &ex->edges[e];
         int n = edge->type == SC_EDGE_RECV ? edge->n_consumed : edge->n_produced;
@@ -292,6 +326,17 @@ static sc_status compile_row(compile_state *cs, sc_executor *ex, const sc_row *r
         edge->n_produced = 0;
     }
     return SC_OK;
+}
+
+static sc_status compile_row(compile_state *cs, sc_executor *ex, const sc_row *row, sc_err *err)
+{
+    sc_status status = add_messages(ex, cs->table, row, err);
+    for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
+        if (sc_action_is_compute(row->actions[i].op)) {
+            status = add_action(cs, ex, (int)i, row->actions[i], err);
+        }
+    }
+    return status == SC_OK ? check_counts(ex, err) : status;
 }
 
 static sc_status init_pools(slot_pool **out, int n, int n_mb, sc_arena *arena, sc_err *err)
@@ -320,11 +365,12 @@ static sc_status compile_into(sc_executor *ex, const sc_table *table, int n_slot
         return sc_status_fail(err, SC_NO_MEMORY, "no memory for a row of %zu actions",
                               row->n_actions);
     }
-    SC_TRY(add_edges(ex, table, n_slots, arena, err));
+    SC_TRY(add_all_edges(ex, table, n_slots, arena, err));
     compile_state cs = {.table = table};
     SC_TRY(init_pools(&cs.act, table->n_stages, table->n_mb, scratch, err));
     SC_TRY(init_pools(&cs.keep, table->n_stages, table->n_mb, scratch, err));
     SC_TRY(init_pools(&cs.local, ex->n_edges, table->n_mb, scratch, err));
+    assert(cs.act != NULL && cs.keep != NULL && cs.local != NULL);
     SC_TRY(compile_row(&cs, ex, row, err));
     for (int s = 0; s < table->n_stages; s++) {
         ex->n_act_slots[s] = cs.act[s].n_used;

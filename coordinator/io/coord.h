@@ -67,6 +67,12 @@ typedef struct sc_coord_spans {
     uint64_t step;
 } sc_coord_spans;
 
+/* A rank's memory as its reports tell it, over the run. */
+typedef struct sc_coord_memory {
+    uint64_t activation_peak_bytes;
+    uint64_t n_allocs; // most allocations of the worker's own code in a step after the first
+} sc_coord_memory;
+
 typedef struct sc_coord {
     sc_coord_config *config;
     const sc_job *job;
@@ -91,6 +97,7 @@ typedef struct sc_coord {
     sc_bubble *bubble;
     sc_coord_step *step_numbers; // (SC_STEPLOOP_WINDOW)(n_ranks)
     sc_coord_spans *last_spans;  // (n_ranks)
+    sc_coord_memory *memory;     // (n_ranks)
     char **row_texts;            // (n_ranks) lowered row
     char **compute_texts;        // (n_ranks) compute actions, as REPORT.executed must read
     double first_loss;

@@ -1,7 +1,9 @@
 #include "base/log.h"
 #include "coordinator/io/coord.h"
+#include "coordinator/metrics.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +85,15 @@ static void handle_hello(sc_coord *c, sc_coord_peer *peer, const sc_msg_hello *h
     sc_coord_act_progress(c, NULL, 0, 0, 0, 0);
 }
 
+static bool is_same(double a, double b)
+{
+    uint64_t bits_a;
+    uint64_t bits_b;
+    memcpy(&bits_a, &a, sizeof a);
+    memcpy(&bits_b, &b, sizeof b);
+    return bits_a == bits_b;
+}
+
 /* Every rank computes loss and norm from the same numbers in the same order: a difference is a
  * fault. */
 static sc_status check_agreement(const sc_coord *c, const sc_msg_report *report, sc_err *err)
@@ -93,8 +104,8 @@ static sc_status check_agreement(const sc_coord *c, const sc_msg_report *report,
         if (r == (int)report->rank || c->steps.n_reported[r] <= report->step) {
             continue;
         }
-        if (memcmp(&other->loss_sum, &report->loss_sum, sizeof other->loss_sum) != 0 ||
-            memcmp(&other->grad_norm, &report->grad_norm, sizeof other->grad_norm) != 0) {
+        if (!is_same(other->loss_sum, report->loss_sum) ||
+            !is_same(other->grad_norm, report->grad_norm)) {
             return sc_status_fail(
                 err, SC_PEER,
                 "step %" PRIu64 ": ranks %d and %" PRIu32
@@ -121,6 +132,17 @@ static sc_status keep_spans(sc_coord *c, const sc_msg_report *report, sc_err *er
     keep->n = report->n_spans;
     keep->step = report->step;
     return SC_OK;
+}
+
+static void keep_memory(sc_coord *c, const sc_msg_report *report)
+{
+    sc_coord_memory *keep = &c->memory[report->rank];
+    if (report->activation_peak_bytes > keep->activation_peak_bytes) {
+        keep->activation_peak_bytes = report->activation_peak_bytes;
+    }
+    if (report->step > 0 && report->n_allocs > keep->n_allocs) {
+        keep->n_allocs = report->n_allocs;
+    }
 }
 
 /* Ranks' clocks as seen from one rank's; NULL where all share one. */
@@ -186,6 +208,7 @@ static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_repo
     numbers->window_ns = report->window_end_ns - report->window_start_ns;
     sc_bubble_split_report(report, offsets_to(c, peer->rank), c->plan->compute->rank_of_stage,
                            &numbers->split);
+    keep_memory(c, report);
     return keep_spans(c, report, err);
 }
 
@@ -245,16 +268,32 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
     }
 }
 
+/* The state as JSON, malloc; NULL when out of memory. */
+static char *format_status(const sc_coord *c)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool is_whole =
+        cJSON_AddStringToObject(object, "job", c->job->name) != NULL &&
+        cJSON_AddStringToObject(object, "phase", sc_steploop_phase_text(c->steps.phase)) != NULL &&
+        cJSON_AddNumberToObject(object, "step", (double)c->steps.n_done) != NULL &&
+        cJSON_AddNumberToObject(object, "steps", c->job->steps) != NULL &&
+        cJSON_AddNumberToObject(object, "workers", sc_coord_peers_count_workers(c)) != NULL &&
+        cJSON_AddNumberToObject(object, "workers_needed", c->plan->n_ranks) != NULL &&
+        sc_metrics_add_real(object, "loss", c->steps.n_done > 0 ? c->last_loss : NAN) &&
+        cJSON_AddStringToObject(object, "run_dir", sc_store_path(c->config->store)) != NULL;
+    char *text = is_whole ? cJSON_PrintUnformatted(object) : NULL;
+    cJSON_Delete(object);
+    return text;
+}
+
 static void handle_control(sc_coord *c, sc_coord_peer *peer, const sc_msg_control *control)
 {
-    sc_err err;
-    char text[128];
-    char *report = NULL;
-    const char *answer = text;
+    char text[256] = "";
+    char *state = NULL;
     sc_status status = SC_OK;
     if (strcmp(control->verb, "status") == 0) {
-        status = sc_coord_status_json(c, sc_coord_loop_now_ns(), &report, &err);
-        answer = status == SC_OK ? report : err.text;
+        state = format_status(c);
+        status = state == NULL ? SC_NO_MEMORY : SC_OK;
     } else if (strcmp(control->verb, "stop") == 0) {
         snprintf(text, sizeof text, "stopping");
         sc_steploop_finish(&c->steps, SC_INTERRUPTED, "stopped on request");
@@ -263,9 +302,10 @@ static void handle_control(sc_coord *c, sc_coord_peer *peer, const sc_msg_contro
         snprintf(text, sizeof text, "unknown request %.64s: status and stop are known",
                  control->verb);
     }
-    sc_msg msg = {.type = SC_MSG_REPLY, .u.reply = {.status = (uint32_t)status, .text = answer}};
+    sc_msg msg = {.type = SC_MSG_REPLY, .u.reply = {.status = (uint32_t)status}};
+    msg.u.reply.text = state != NULL ? state : text;
     sc_coord_peers_send(c, peer, &msg);
-    free(report);
+    free(state);
 }
 
 static void handle_stranger(sc_coord *c, sc_coord_peer *peer, const sc_msg *msg)

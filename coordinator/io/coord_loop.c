@@ -4,6 +4,7 @@
 #include "coordinator/io/coord.h"
 #include "proto/codec.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -92,6 +93,28 @@ static sc_status open_signals(sc_coord *c, sc_err *err)
     return c->signal_fd >= 0 ? SC_OK : sc_status_errno(err, errno, "signalfd");
 }
 
+/* One JSON line for whoever started us. */
+static sc_status tell_starter(sc_coord *c, const char *endpoint, sc_err *err)
+{
+    cJSON *object = cJSON_CreateObject();
+    bool is_whole =
+        cJSON_AddStringToObject(object, "endpoint", endpoint) != NULL &&
+        cJSON_AddStringToObject(object, "run_dir", sc_store_path(c->config->store)) != NULL &&
+        cJSON_AddNumberToObject(object, "n_workers", c->plan->n_ranks) != NULL &&
+        cJSON_AddNumberToObject(object, "threads", c->job->threads) != NULL &&
+        cJSON_AddBoolToObject(object, "pin", c->job->pin) != NULL;
+    char *text = is_whole ? cJSON_PrintUnformatted(object) : NULL;
+    cJSON_Delete(object);
+    if (text == NULL) {
+        return sc_status_errno(err, ENOMEM, "--announce");
+    }
+    dprintf(c->config->announce_fd, "%s\n", text);
+    free(text);
+    close(c->config->announce_fd);
+    c->config->announce_fd = -1;
+    return SC_OK;
+}
+
 static sc_status announce(sc_coord *c, sc_err *err)
 {
     char endpoint[256];
@@ -105,15 +128,7 @@ static sc_status announce(sc_coord *c, sc_err *err)
     char line[512];
     snprintf(line, sizeof line, "%s\n", endpoint);
     SC_TRY(sc_store_write(c->config->store, "endpoint", line, err));
-    if (c->config->announce_fd >= 0) {
-        dprintf(
-            c->config->announce_fd,
-            "{\"endpoint\":\"%s\",\"run_dir\":\"%s\",\"n_workers\":%d,\"threads\":%d,\"pin\":%s}\n",
-            endpoint, run_dir, c->plan->n_ranks, c->job->threads, c->job->pin ? "true" : "false");
-        close(c->config->announce_fd);
-        c->config->announce_fd = -1;
-    }
-    return SC_OK;
+    return c->config->announce_fd < 0 ? SC_OK : tell_starter(c, endpoint, err);
 }
 
 /* One [identity, frame] pair. Anything else is logged and dropped; nothing a stranger sends ends
@@ -273,8 +288,10 @@ static sc_status open_state(sc_coord *c, sc_err *err)
     c->offsets = sc_arena_alloc(&c->arena, n, sizeof *c->offsets);
     c->step_numbers = sc_arena_alloc(&c->arena, SC_STEPLOOP_WINDOW * n, sizeof *c->step_numbers);
     c->last_spans = sc_arena_alloc(&c->arena, n, sizeof *c->last_spans);
+    c->memory = sc_arena_alloc(&c->arena, n, sizeof *c->memory);
     if (c->peers == NULL || c->peer_of_rank == NULL || c->step_numbers == NULL ||
-        c->last_spans == NULL || c->clock_offsets == NULL || c->offsets == NULL) {
+        c->last_spans == NULL || c->memory == NULL || c->clock_offsets == NULL ||
+        c->offsets == NULL) {
         return sc_status_errno(err, ENOMEM, "tables of %zu ranks", n);
     }
     read_boot_id(c);

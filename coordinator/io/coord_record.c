@@ -139,14 +139,38 @@ static double closed_form(const sc_coord *c, const sc_bubble_result *result)
     return info->closed_bubble(&params, f, i, w);
 }
 
+static size_t planned_bytes(const sc_plan_rank *rank)
+{
+    return rank->activation_bytes + rank->keep_bytes;
+}
+
 static size_t planned_peak(const sc_coord *c)
 {
     size_t peak = 0;
     for (int r = 0; r < c->plan->n_ranks; r++) {
-        size_t bytes = c->plan->ranks[r].activation_bytes + c->plan->ranks[r].keep_bytes;
+        size_t bytes = planned_bytes(&c->plan->ranks[r]);
         peak = bytes > peak ? bytes : peak;
     }
     return peak;
+}
+
+/* What each rank's reports told of memory, beside the plan. */
+static bool add_memory(const sc_coord *c, cJSON *summary)
+{
+    cJSON *list = cJSON_AddArrayToObject(summary, "memory");
+    bool is_whole = list != NULL;
+    for (int r = 0; is_whole && r < c->plan->n_ranks; r++) {
+        const sc_coord_memory *memory = &c->memory[r];
+        cJSON *item = cJSON_CreateObject();
+        is_whole = item != NULL && cJSON_AddItemToArray(list, item) &&
+                   sc_metrics_add_real(item, "rank", r) &&
+                   sc_metrics_add_real(item, "activation_bytes_planned",
+                                       (double)planned_bytes(&c->plan->ranks[r])) &&
+                   sc_metrics_add_real(item, "activation_bytes_measured",
+                                       (double)memory->activation_peak_bytes) &&
+                   sc_metrics_add_real(item, "allocations_in_steps", (double)memory->n_allocs);
+    }
+    return is_whole;
 }
 
 /* Fewer than three steps: nothing to take medians of; the columns are there and empty. */
@@ -197,7 +221,8 @@ static sc_status write_summary(sc_coord *c, const sc_bubble_result *result, sc_e
     cJSON *bytes = cJSON_AddObjectToObject(summary, "activation_bytes");
     is_whole = is_whole && sc_metrics_add_real(bytes, "planned", (double)planned_peak(c)) &&
                sc_metrics_add_real(bytes, "measured",
-                                   result == NULL ? NAN : (double)result->activation_peak_bytes);
+                                   result == NULL ? NAN : (double)result->activation_peak_bytes) &&
+               add_memory(c, summary);
     if (is_whole && result == NULL) {
         is_whole = add_without_result(c, summary);
     } else if (is_whole) {

@@ -142,14 +142,13 @@ sc_status sc_store_write(sc_store *store, const char *file, const char *text, sc
 
 sc_status sc_store_append_metrics(sc_store *store, const char *line, sc_err *err)
 {
-    size_t n = strlen(line);
+    size_t n = strlen(line) + 1;
     char *copy = malloc(n + 1);
     if (copy == NULL) {
         return sc_status_errno(err, ENOMEM, "metrics line");
     }
-    memcpy(copy, line, n);
-    copy[n] = '\n';
-    sc_status status = write_all(store->metrics_fd, copy, n + 1, "metrics.jsonl", err);
+    snprintf(copy, n + 1, "%s\n", line);
+    sc_status status = write_all(store->metrics_fd, copy, n, "metrics.jsonl", err);
     free(copy);
     return status;
 }

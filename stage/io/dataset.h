@@ -22,7 +22,7 @@ uint64_t sc_dataset_n_samples(const sc_dataset *dataset);
 /* Row i of tokens and targets gets sample ids[i]: T tokens from i T on, and the T that follow by
    one. A place without a sample gets token 0 and ignored targets. Either output may be NULL. A
    token outside the vocabulary is an error with its position. tokens, targets: (B,T). */
-sc_status sc_dataset_read(const sc_dataset *dataset, const uint64_t *ids, int B, int32_t *tokens,
+sc_status sc_dataset_read(const sc_dataset *ds, const uint64_t *ids, int B, int32_t *tokens,
                           int32_t *targets, sc_err *err);
 
 #endif

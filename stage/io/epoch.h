@@ -116,8 +116,8 @@ typedef struct sc_epoch {
     sc_epoch_tail tail;
     sc_msg_span *spans; // (n_actions) of the report
     int64_t window_start_ns;
-    int64_t cpu_start_ns; // loop thread's CPU clock at the step's begin
-    uint64_t allocs_start;
+    int64_t cpu_start_ns;    // loop thread's CPU clock at the step's begin
+    uint64_t allocs_start;   // our allocations before the window, which is the same as for time
     uint64_t n_actions_done; // in all: progress for heartbeats
     int64_t current_since_ns;
     /* STEPs received ahead */

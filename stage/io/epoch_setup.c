@@ -57,15 +57,24 @@ static sc_status open_optimizer(sc_epoch *ep, sc_err *err)
     return sc_gradnorm_open(ep->optim, &ep->gradnorm, err);
 }
 
-static sc_status open_buffers(sc_epoch *ep, sc_err *err)
+static sc_status open_edge(sc_epoch *ep, int e, sc_err *err)
 {
-    for (int e = 0; e < ep->ex->n_edges; e++) {
-        for (int i = 0; i < ep->ex->edges[e].n_slots; i++) {
-            SC_TRY(ep->backend->memory_alloc(
-                ep->backend, ep->message_bytes + SC_EPOCH_TRAILER_BYTES, &ep->buffers[e][i], err));
-        }
+    size_t bytes = ep->message_bytes + SC_EPOCH_TRAILER_BYTES;
+    for (int i = 0; i < ep->ex->edges[e].n_slots; i++) {
+        SC_TRY(ep->backend->memory_alloc(ep->backend, bytes, &ep->buffers[e][i], err));
     }
     return SC_OK;
+}
+
+static sc_status open_slices(sc_epoch *ep, sc_err *err)
+{
+    sc_status status = SC_OK;
+    for (size_t s = 0; s < ep->assign.n_stages && status == SC_OK; s++) {
+        if (ep->assign.stages[s].rank == ep->assign.rank) {
+            status = open_slice(ep, (int)s, err);
+        }
+    }
+    return status;
 }
 
 sc_status sc_epoch_setup_run(void *ctx, uint64_t arg, sc_err *err)
@@ -74,13 +83,12 @@ sc_status sc_epoch_setup_run(void *ctx, uint64_t arg, sc_err *err)
     (void)arg;
     const char *isa = ep->assign.isa_max[0] != '\0' ? ep->assign.isa_max : NULL;
     SC_TRY(sc_backends_open("cpu", (int)ep->assign.threads, isa, &ep->backend, err));
-    for (size_t s = 0; s < ep->assign.n_stages; s++) {
-        if (ep->assign.stages[s].rank == ep->assign.rank) {
-            SC_TRY(open_slice(ep, (int)s, err));
-        }
-    }
+    SC_TRY(open_slices(ep, err));
     SC_TRY(open_optimizer(ep, err));
-    return open_buffers(ep, err);
+    for (int e = 0; e < ep->ex->n_edges; e++) {
+        SC_TRY(open_edge(ep, e, err));
+    }
+    return SC_OK;
 }
 
 sc_status sc_epoch_setup_close(void *ctx, uint64_t arg, sc_err *err)

@@ -51,7 +51,6 @@ static void begin_step(sc_epoch *ep)
     ep->executed[0] = '\0';
     ep->activation_peak = 0;
     ep->cpu_start_ns = thread_cpu_ns();
-    ep->allocs_start = sc_alloc_count_get();
     ep->current_since_ns = sc_compute_now_ns();
     ep->state = SC_EPOCH_ROW;
     sc_executor_begin(ep->ex);
@@ -208,6 +207,7 @@ sc_epoch_news sc_epoch_step_pump(sc_epoch *ep)
     if (status == SC_OK && ep->state == SC_EPOCH_SETUP && ep->is_set_up && ep->is_connected) {
         ep->state = SC_EPOCH_IDLE;
         ep->window_start_ns = sc_compute_now_ns();
+        ep->allocs_start = sc_alloc_count_get();
         return SC_EPOCH_READY;
     }
     if (status == SC_OK && ep->state == SC_EPOCH_TAIL && ep->tail.phase == SC_TAIL_DONE) {

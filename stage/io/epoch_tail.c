@@ -244,7 +244,9 @@ void sc_epoch_tail_report(sc_epoch *ep, sc_msg_report *out)
     out->window_end_ns = sc_compute_now_ns();
     out->activation_peak_bytes = ep->activation_peak;
     out->executor_cpu_ns = (uint64_t)(thread_cpu_ns() - ep->cpu_start_ns);
-    out->n_allocs = sc_alloc_count_get() - ep->allocs_start;
+    uint64_t n_allocs = sc_alloc_count_get();
+    out->n_allocs = n_allocs - ep->allocs_start;
+    ep->allocs_start = n_allocs;
     out->executed = ep->executed;
     out->spans = ep->spans;
     out->n_spans = (size_t)ex->n_actions;
