@@ -90,11 +90,13 @@ static void write_rest(FILE *file, const sc_jobs *jobs)
     const sc_jobs_config *config = &jobs->config;
     fprintf(file, "batch:\n  micro_batch_size: %d\n  num_microbatches: %d\n", config->B, config->m);
     fprintf(file, "  sequence_length: %d\n", config->T);
-    if (config->is_adamw) {
-        fprintf(file, "optimizer:\n  name: adamw\n  lr: 0.01\n  min_lr: 0.001\n  warmup_steps: 3\n"
-                      "  decay_steps: 9\n  weight_decay: 0.1\n  grad_clip: 0.5\n");
+    if (config->optimizer == SC_JOBS_ADAMW) {
+        fprintf(file, "optimizer:\n  name: adamw\n  lr: 0.01\n  min_lr: 0.001\n");
+        fprintf(file, "  warmup_steps: 3\n  decay_steps: 9\n  weight_decay: 0.1\n");
+        fprintf(file, "  grad_clip: %g\n", SC_JOBS_CLIP);
     } else {
-        fprintf(file, "optimizer:\n  name: sgd\n  lr: 0.1\n  weight_decay: 0\n  grad_clip: 0\n");
+        fprintf(file, "optimizer:\n  name: sgd\n  weight_decay: 0\n  grad_clip: 0\n");
+        fprintf(file, "  lr: %g\n", config->optimizer == SC_JOBS_STILL ? 0.0 : 0.1);
     }
     fprintf(file, "train:\n  steps: %d\n  seed: %llu\n", config->steps,
             (unsigned long long)config->seed);

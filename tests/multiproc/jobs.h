@@ -23,6 +23,14 @@ enum {
     SC_JOBS_PATIENCE_MS = 240000 // of every wait: slow machines run all tests at once
 };
 
+#define SC_JOBS_CLIP 0.5 // largest gradient norm with SC_JOBS_ADAMW
+
+typedef enum sc_jobs_optimizer {
+    SC_JOBS_SGD,
+    SC_JOBS_STILL, // SGD with a learning rate of 0: every step sees the initial weights
+    SC_JOBS_ADAMW  // with warm-up, cosine decay, weight decay and clipping
+} sc_jobs_optimizer;
+
 /* What is computed. */
 typedef struct sc_jobs_config {
     sc_model_spec spec; // checked
@@ -32,8 +40,8 @@ typedef struct sc_jobs_config {
     uint64_t n_samples; // in the token file
     uint64_t seed;
     int steps;
-    int threads;   // of a worker
-    bool is_adamw; // with warm-up, cosine decay, weight decay and clipping; otherwise plain SGD
+    int threads; // of a worker
+    sc_jobs_optimizer optimizer;
 } sc_jobs_config;
 
 /* How it is laid out. */

@@ -26,10 +26,10 @@ void sc_tensor_files_free(sc_tensor_files *files);
 const float *sc_tensor_files_find(const sc_tensor_files *files, int rank, const sc_param *param);
 /* The same in the file of the first rank that has it; the test fails when none has. */
 const float *sc_tensor_files_get(const sc_tensor_files *files, const sc_param *param);
-/* How many ranks' files have it. */
-int sc_tensor_files_count(const sc_tensor_files *files, const sc_param *param);
-
-/* Every file of both runs has the same bits for each parameter of the registry. */
+/* Each parameter is in one rank's file, a tied embedding in the first and the last rank's. */
+void sc_tensor_files_expect_whole(const sc_tensor_files *files, const sc_registry *registry,
+                                  const char *text);
+/* Each parameter has the same bits in every file that has it. */
 void sc_tensor_files_expect_same(const sc_tensor_files *expected, const sc_tensor_files *files,
                                  const sc_registry *registry, const char *text);
 

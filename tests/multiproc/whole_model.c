@@ -47,8 +47,9 @@ static sc_slice *open_slice(const sc_jobs *jobs, const sc_registry *registry, sc
     return slice;
 }
 
-/* The samples of step 0 in the order of its microbatches. */
-static void read_batch(const sc_jobs *jobs, uint64_t *ids, int32_t *tokens, int32_t *targets)
+/* The samples of a step in the order of its microbatches; returns how many tokens count. */
+static int64_t read_batch(const sc_jobs *jobs, uint64_t step, uint64_t *ids, int32_t *tokens,
+                          int32_t *targets)
 {
     const sc_jobs_config *config = &jobs->config;
     const sc_batch_plan plan = {.seed = config->seed,
@@ -57,18 +58,25 @@ static void read_batch(const sc_jobs *jobs, uint64_t *ids, int32_t *tokens, int3
                                 .n_mb = config->m,
                                 .T = config->T};
     size_t T = (size_t)config->T;
+    int64_t n_valid = 0;
     for (int mb = 0; mb < config->m; mb++) {
-        sc_batch_samples(&plan, 0, mb, ids + (size_t)mb * (size_t)config->B);
+        sc_batch_samples(&plan, step, mb, ids + (size_t)mb * (size_t)config->B);
     }
     for (size_t i = 0; i < (size_t)config->B * (size_t)config->m * T; i++) {
-        assert_true(ids[i / T] < config->n_samples); // a full batch
+        if (ids[i / T] == SC_BATCH_NO_SAMPLE) {
+            tokens[i] = 0;
+            targets[i] = SC_IGNORE_INDEX;
+            continue;
+        }
         size_t at = (size_t)ids[i / T] * T + i % T;
         tokens[i] = jobs->tokens[at];
         targets[i] = jobs->tokens[at + 1];
+        n_valid++;
     }
+    return n_valid;
 }
 
-static void run_slice(const sc_jobs *jobs, sc_slice *slice, sc_whole_model *out)
+static void run_slice(const sc_jobs *jobs, uint64_t step, sc_slice *slice, sc_whole_model *out)
 {
     size_t n_samples = (size_t)jobs->config.B * (size_t)jobs->config.m;
     size_t n_tokens = n_samples * (size_t)jobs->config.T;
@@ -76,15 +84,16 @@ static void run_slice(const sc_jobs *jobs, sc_slice *slice, sc_whole_model *out)
     int32_t *tokens = allocate(n_tokens, sizeof *tokens);
     int32_t *targets = allocate(n_tokens, sizeof *targets);
     sc_err err = {0};
-    read_batch(jobs, ids, tokens, targets);
-    sc_slice_mb mb = {.keep_slot = -1,
+    out->n_valid = read_batch(jobs, step, ids, tokens, targets);
+    sc_slice_mb mb = {.step = step,
+                      .keep_slot = -1,
                       .sample_ids = ids,
                       .tokens = tokens,
                       .targets = targets,
-                      .loss_scale = 1.0F / (float)n_tokens};
+                      .loss_scale = 1.0F / (float)out->n_valid};
     expect_ok(slice->ops->forward(slice, &mb, &err), &err);
-    assert_int_equal(mb.n_valid, n_tokens);
-    out->loss = mb.loss_sum / (double)n_tokens;
+    assert_int_equal(mb.n_valid, out->n_valid);
+    out->loss = mb.loss_sum / (double)out->n_valid;
     expect_ok(slice->ops->backward(slice, &mb, &err), &err);
     free(targets);
     free(tokens);
@@ -112,7 +121,7 @@ static void read_gradients(const sc_slice *slice, sc_whole_model *out)
     out->norm = sqrt(sum);
 }
 
-void sc_whole_model_step(const sc_jobs *jobs, sc_whole_model *out)
+void sc_whole_model_step(const sc_jobs *jobs, uint64_t step, sc_whole_model *out)
 {
     const atomic_bool is_aborted = false;
     sc_backend *backend = NULL;
@@ -121,7 +130,7 @@ void sc_whole_model_step(const sc_jobs *jobs, sc_whole_model *out)
     expect_ok(sc_registry_new(&jobs->config.spec, &out->registry, &err), &err);
     expect_ok(sc_backends_open("cpu", 1, NULL, &backend, &err), &err);
     sc_slice *slice = open_slice(jobs, out->registry, backend, &is_aborted);
-    run_slice(jobs, slice, out);
+    run_slice(jobs, step, slice, out);
     read_gradients(slice, out);
     slice->ops->close(&slice);
     backend->free(&backend);

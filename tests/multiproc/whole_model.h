@@ -14,13 +14,14 @@
 
 typedef struct sc_whole_model {
     sc_registry *registry;
-    double loss;    // mean over the batch's tokens
-    double norm;    // over all elements, in double; a tied embedding counts once
-    double **grads; // (n_params): (n_elems)
+    int64_t n_valid; // tokens that count
+    double loss;     // their mean
+    double norm;     // over all elements, in double; a tied embedding counts once
+    double **grads;  // (n_params): (n_elems)
 } sc_whole_model;
 
-/* Step 0 of the job with its initial weights. */
-void sc_whole_model_step(const sc_jobs *jobs, sc_whole_model *out);
+/* A step of the job with its initial weights. */
+void sc_whole_model_step(const sc_jobs *jobs, uint64_t step, sc_whole_model *out);
 void sc_whole_model_free(sc_whole_model *model);
 
 #endif
