@@ -70,7 +70,8 @@ typedef struct sc_slice_mb {
     void *dx;        // gradient message to the stage before; NULL on the first
     double loss_sum; // out, F of the last stage: sum of token losses
     int64_t n_valid; // out, F of the last stage
-    int64_t weight_ns; // out, B: the part of it that computed weight gradients
+    int64_t weight_ns;  // out, B: the part of it that computed weight gradients
+    size_t fused_bytes; // out, B: most that it kept for a while, from I to W of a layer
 } sc_slice_mb;
 
 typedef struct sc_slice sc_slice;

@@ -76,7 +76,7 @@ static void log_executed(sc_epoch *ep, sc_action action)
     ep->n_executed += strlen(at);
 }
 
-static void note_memory(sc_epoch *ep)
+static size_t live_bytes(const sc_epoch *ep)
 {
     size_t bytes = 0;
     for (size_t s = 0; s < ep->assign.n_stages; s++) {
@@ -84,6 +84,16 @@ static void note_memory(sc_epoch *ep)
             bytes += ep->slices[s]->ops->activation_bytes(ep->slices[s]);
         }
     }
+    return bytes;
+}
+
+/* An action's peak is what was live before it with what it kept meanwhile (a fused B), or what is
+   live after it (the others). */
+static void note_memory(sc_epoch *ep, size_t before, const sc_slice_mb *mb)
+{
+    size_t during = before + mb->fused_bytes;
+    size_t after = live_bytes(ep);
+    size_t bytes = after > during ? after : during;
     ep->activation_peak = bytes > ep->activation_peak ? bytes : ep->activation_peak;
 }
 
@@ -110,6 +120,7 @@ sc_status sc_epoch_action_run(void *ctx, uint64_t index, sc_err *err)
     if (in != NULL) {
         SC_TRY(check_samples(ep, xa, in, digest, err));
     }
+    size_t before = live_bytes(ep);
     SC_TRY(run_op(ep->slices[xa->action.stage], op, &mb, err));
     if (out != NULL) {
         write_trailer(ep, out, in != NULL ? read_trailer(ep, in) : digest);
@@ -120,6 +131,6 @@ sc_status sc_epoch_action_run(void *ctx, uint64_t index, sc_err *err)
     }
     ep->weight_ns[index] = mb.weight_ns;
     log_executed(ep, xa->action);
-    note_memory(ep);
+    note_memory(ep, before, &mb);
     return SC_OK;
 }

@@ -128,6 +128,7 @@ static sc_status backward(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
     const size_t layer_begin = tape.used_bytes;
     const float *dy = self->config.range.has_head ? NULL : mb->dy;
     int64_t weight_ns = 0;
+    mb->fused_bytes = 0;
     assert(self->config.range.has_head || mb->dy != NULL);
     assert(self->config.range.has_embed || mb->dx != NULL);
     for (int i = self->n_layers - 1; i >= 0; i--) {
@@ -137,6 +138,7 @@ static sc_status backward(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
         tape.used_bytes = layer_begin;
         SC_TRY(check_abort(self, err));
         SC_TRY(layer->ops->backward_input(layer, &self->env, &tape, &saved[i], &kept, dx, err));
+        mb->fused_bytes = tape.used_bytes > mb->fused_bytes ? tape.used_bytes : mb->fused_bytes;
         int64_t begin_ns = now_ns();
         SC_TRY(layer->ops->backward_weight(layer, &self->env, &saved[i], &kept, err));
         weight_ns += now_ns() - begin_ns;
