@@ -11,6 +11,7 @@ static const sc_gen_info GENERATORS[] = {
         .name = "gpipe",
         .summary = "all forwards, then all backwards (Huang et al., arXiv 1811.06965)",
         .constraints = "v = 1; any p, m",
+        .default_chunks = 1,
         .closed_bubble = sc_gen_gpipe_closed_bubble,
         .make = sc_gen_gpipe_make,
     },
@@ -19,6 +20,7 @@ static const sc_gen_info GENERATORS[] = {
         .summary = "warm-up, then one forward and one backward in turn (Narayanan et al., arXiv "
                    "2104.04473)",
         .constraints = "v = 1; any p, m",
+        .default_chunks = 1,
         .closed_bubble = sc_gen_1f1b_closed_bubble,
         .make = sc_gen_1f1b_make,
     },

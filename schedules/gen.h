@@ -12,12 +12,23 @@ typedef struct sc_gen_params {
     int n_ranks;  // p
     int n_mb;     // m
     int n_chunks; // v, stages a rank; 0: the generator's own default
+    /* What only some generators look at; 0 everywhere is each one's default. */
+    int group;       // interleaved: microbatches that pass a chunk in a row; 0: p
+    double limit_mb; // zb-auto: most activations a rank may hold, in microbatches; 0: p
+    double w_share;  // zb-auto: share of an activation that stays from I to W; 0: one half
+    double f;        // zb-auto: times of one microbatch on one rank; all 0: 1, 1, 1
+    double i;
+    double w;
+    double comm; // zb-auto: latency of an edge
 } sc_gen_params;
 
 typedef struct sc_gen_info {
     const char *name;
     const char *summary;     // one line, with the paper
     const char *constraints; // in words, e.g. "v = 1; any p, m"
+    int default_chunks;      // v when params say 0
+    bool has_split;          // uses I and W
+    bool is_replicated;      // a stage's parameters on two ranks: simulated and checked, not run
     /* Closed-form bubble, (cost - ideal) / cost as in sc_timeline, for equal stages with times f,
        i, w (B = i + w) of one microbatch on one rank and COMM = 0; NULL where there is none. */
     double (*closed_bubble)(const sc_gen_params *params, double f, double i, double w);

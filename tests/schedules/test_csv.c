@@ -293,7 +293,7 @@ static void test_round_trip(void **state)
 {
     (void)state;
     for (int size = 0; size < 2 * 5 * 7; size++) {
-        sc_gen_params params = {size / 2 % 5 + 1, size / 10 + 1, 0};
+        sc_gen_params params = {.n_ranks = size / 2 % 5 + 1, .n_mb = size / 10 + 1};
         sc_table *table = NULL;
         sc_table *lowered = NULL;
         assert_int_equal(sc_gen_make(size % 2 == 0 ? "gpipe" : "1f1b", &params, &table, NULL),

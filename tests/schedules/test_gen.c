@@ -15,7 +15,7 @@ static sc_table *make(const char *name, int p, int m)
 {
     sc_table *table = NULL;
     sc_err err = {0};
-    sc_gen_params params = {p, m, 0};
+    sc_gen_params params = {.n_ranks = p, .n_mb = m};
     if (sc_gen_make(name, &params, &table, &err) != SC_OK) {
         fail_msg("%s", err.text);
     }

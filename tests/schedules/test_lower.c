@@ -103,7 +103,7 @@ static void check_size(const char *name, int p, int m)
     sc_table *compute = NULL;
     sc_table *back = NULL;
     sc_err err = {0};
-    sc_gen_params params = {p, m, 0};
+    sc_gen_params params = {.n_ranks = p, .n_mb = m};
     assert_int_equal(sc_gen_make(name, &params, &compute, &err), SC_OK);
     sc_table *lowered = lower(compute);
     if (sc_validate_table(lowered, NULL, NULL, &err) != SC_OK) {

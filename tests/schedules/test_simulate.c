@@ -31,7 +31,7 @@ static sc_timeline *simulate(const sc_table *table, double f, double i, double w
 static sc_timeline *simulate_named(const char *name, int p, int m, double f, double i, double w,
                                    double comm)
 {
-    sc_gen_params params = {p, m, 0};
+    sc_gen_params params = {.n_ranks = p, .n_mb = m};
     sc_table *table = NULL;
     assert_int_equal(sc_gen_make(name, &params, &table, NULL), SC_OK);
     sc_timeline *timeline = simulate(table, f, i, w, comm);
@@ -54,7 +54,7 @@ static void check_closed_form(const char *name, int p, int m, sc_stage_cost cost
     expect_near(t->cost, (m + p - 1) * work, "cost", p, m);
     expect_near(t->makespan, t->cost, "makespan", p, m);
     expect_near(t->ideal, m * work, "ideal", p, m);
-    sc_gen_params params = {p, m, 0};
+    sc_gen_params params = {.n_ranks = p, .n_mb = m};
     const sc_gen_info *info = sc_gen_find(name);
     assert_non_null(info);
     expect_near(t->bubble, info->closed_bubble(&params, cost.f, cost.i, cost.w), "bubble", p, m);

@@ -59,7 +59,7 @@ static const cJSON *find_span(const cJSON *events, const char *name)
 static void test_simulated(void **state)
 {
     (void)state;
-    sc_gen_params params = {3, 4, 0};
+    sc_gen_params params = {.n_ranks = 3, .n_mb = 4};
     sc_table *table = NULL;
     sc_timeline *timeline = NULL;
     sc_trace_span *spans = NULL;

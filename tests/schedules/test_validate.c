@@ -180,7 +180,7 @@ static void test_no_sends(void **state)
 {
     (void)state;
     for (int size = 0; size < 7 * 8; size++) {
-        sc_gen_params params = {size / 8 + 2, size % 8 + 1, 0};
+        sc_gen_params params = {.n_ranks = size / 8 + 2, .n_mb = size % 8 + 1};
         sc_table *compute = NULL;
         sc_table *lowered = NULL;
         assert_int_equal(sc_gen_make("1f1b", &params, &compute, NULL), SC_OK);
