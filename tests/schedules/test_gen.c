@@ -114,13 +114,31 @@ static void test_refused(void **state)
         sc_status status;
         const char *why;
     } cases[] = {
-        {"2f2b", {2, 2, 0}, SC_NOT_FOUND, "unknown schedule '2f2b'; the schedules are gpipe, 1f1b"},
-        {"gpipe", {0, 2, 0}, SC_INVALID, "0 ranks; choose 1 to 4096"},
-        {"gpipe", {2, 0, 0}, SC_INVALID, "0 microbatches; choose 1 to 65536"},
-        {"1f1b", {2, 2, 2}, SC_INVALID, "one stage a rank only, not v = 2"},
-        {"gpipe", {2, 2, 2}, SC_INVALID, "one stage a rank only, not v = 2"},
-        {"1f1b", {2, 2, -1}, SC_INVALID, "-1 stages a rank"},
-        {"1f1b", {4096, 65536, 1}, SC_INVALID, "pairs of stage and microbatch"},
+        {"2f2b",
+         {.n_ranks = 2, .n_mb = 2, .n_chunks = 0},
+         SC_NOT_FOUND,
+         "unknown schedule '2f2b'; the schedules are gpipe, 1f1b"},
+        {"gpipe",
+         {.n_ranks = 0, .n_mb = 2, .n_chunks = 0},
+         SC_INVALID,
+         "0 ranks; choose 1 to 4096"},
+        {"gpipe",
+         {.n_ranks = 2, .n_mb = 0, .n_chunks = 0},
+         SC_INVALID,
+         "0 microbatches; choose 1 to 65536"},
+        {"1f1b",
+         {.n_ranks = 2, .n_mb = 2, .n_chunks = 2},
+         SC_INVALID,
+         "one stage a rank only, not v = 2"},
+        {"gpipe",
+         {.n_ranks = 2, .n_mb = 2, .n_chunks = 2},
+         SC_INVALID,
+         "one stage a rank only, not v = 2"},
+        {"1f1b", {.n_ranks = 2, .n_mb = 2, .n_chunks = -1}, SC_INVALID, "-1 stages a rank"},
+        {"1f1b",
+         {.n_ranks = 4096, .n_mb = 65536, .n_chunks = 1},
+         SC_INVALID,
+         "pairs of stage and microbatch"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sc_table *table = NULL;
