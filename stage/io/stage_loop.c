@@ -232,7 +232,9 @@ static bool take_control(sc_stage_loop *loop)
     return true;
 }
 
-/* ZeroMQ reconnects in silence and would hide a coordinator that went away: its events tell. */
+/* ZeroMQ reconnects in silence and would hide a coordinator that went away: its events tell. What
+   hangs up without a greeting was no coordinator (a forwarder or a socket unit whose daemon is not
+   up yet), and ZeroMQ goes on trying. */
 static void take_monitor(sc_stage_loop *loop)
 {
     unsigned char event[6];
@@ -243,8 +245,9 @@ static void take_monitor(sc_stage_loop *loop)
         uint16_t number;
         memcpy(&number, event, sizeof number);
         if (number == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+            loop->is_greeted = true;
             send_hello(loop);
-        } else if (number == ZMQ_EVENT_DISCONNECTED) {
+        } else if (number == ZMQ_EVENT_DISCONNECTED && loop->is_greeted) {
             while (!loop->is_over && take_control(loop)) {
                 /* its last words come first */
             }

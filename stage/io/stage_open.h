@@ -29,6 +29,7 @@ typedef struct sc_stage_loop {
     int64_t echo_received_ns;
     uint64_t seq;
     uint32_t worker;
+    bool is_greeted; // the coordinator's socket has answered
     bool is_welcome;
     bool is_over;
     int64_t start_ns;

@@ -20,7 +20,7 @@
 enum {
     SC_JOBS_RANKS_MAX = 4,
     SC_JOBS_MB_MAX = 2 * SC_JOBS_RANKS_MAX + 1,
-    SC_JOBS_PATIENCE_MS = 240000 // of every wait: slow machines run all tests at once
+    SC_JOBS_PATIENCE_MS = 120000 // of every wait: slow machines run all tests at once
 };
 
 #define SC_JOBS_CLIP 0.5 // largest gradient norm with SC_JOBS_ADAMW
