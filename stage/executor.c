@@ -43,13 +43,13 @@ static bool next_edge_effect(sc_executor *ex, int e, sc_exec_effect *out)
     if (edge->type == SC_EDGE_RECV && edge->n_posted < edge->n_msgs &&
         edge->n_posted - edge->n_consumed < edge->n_slots) {
         *out = (sc_exec_effect){.type = SC_EXEC_POST_RECV, .edge = e, .msg = edge->n_posted++};
-        out->slot = out->msg % edge->n_slots;
+        out->slot = edge->slot_of_msg[out->msg];
         out->mb = edge->mb_of_msg[out->msg];
         return true;
     }
     if (edge->type == SC_EDGE_SEND && edge->n_started < edge->n_ready) {
         *out = (sc_exec_effect){.type = SC_EXEC_SEND, .edge = e, .msg = edge->n_started++};
-        out->slot = out->msg % edge->n_slots;
+        out->slot = edge->slot_of_msg[out->msg];
         out->mb = edge->mb_of_msg[out->msg];
         out->ready_ns = ex->ready_ns[e][out->slot];
         return true;

@@ -42,6 +42,7 @@ typedef struct sc_edge {
     int n_msgs;         // a step
     int *mb_of_msg;     // (n_msgs), the order
     int *reader_of_msg; // RECV: (n_msgs), index of the action that reads it
+    int *slot_of_msg;   // (n_msgs); a receive takes the slot that was read longest ago
     /* counters of the current step */
     int n_posted;   // RECV: receives posted
     int n_arrived;  // RECV: messages here

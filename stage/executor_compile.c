@@ -46,7 +46,8 @@ static sc_status add_edge(sc_executor *ex, const sc_table *table, int from, int 
     }
     edge->mb_of_msg = sc_arena_alloc(arena, (size_t)table->n_mb, sizeof *edge->mb_of_msg);
     edge->reader_of_msg = sc_arena_alloc(arena, (size_t)table->n_mb, sizeof *edge->reader_of_msg);
-    if (edge->mb_of_msg == NULL || edge->reader_of_msg == NULL) {
+    edge->slot_of_msg = sc_arena_alloc(arena, (size_t)table->n_mb, sizeof *edge->slot_of_msg);
+    if (edge->mb_of_msg == NULL || edge->reader_of_msg == NULL || edge->slot_of_msg == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d messages of an edge",
                               table->n_mb);
     }
@@ -159,6 +160,7 @@ typedef struct compile_state {
     slot_pool *act;   // (n_stages)
     slot_pool *keep;  // (n_stages)
     slot_pool *local; // (n_edges)
+    int **msg_of_mb;  // (n_edges)(n_mb), which message a microbatch is; SC_EXECUTOR_NONE: none
 } compile_state;
 
 static sc_status broken_row(sc_err *err, int rank, int cell, sc_action action, const char *what)
@@ -206,6 +208,32 @@ static sc_status assign_slots(compile_state *cs, sc_executor *ex, int cell, sc_e
     return SC_OK;
 }
 
+/* A receive is posted when a slot frees, so receive n + j takes the slot of the message that is
+   read as the j-th, in whatever order messages are read. */
+static sc_status read_message(compile_state *cs, sc_executor *ex, int cell, sc_exec_action *out,
+                              sc_err *err)
+{
+    sc_action a = out->action;
+    sc_edge *edge = &ex->edges[out->in_edge];
+    int msg = cs->msg_of_mb[out->in_edge][a.mb];
+    if (msg == SC_EXECUTOR_NONE) {
+        return broken_row(err, ex->rank, cell, a, "has no RECV");
+    }
+    int posted = edge->n_consumed + edge->n_slots;
+    if (msg >= posted) {
+        return broken_row(err, ex->rank, cell, a, "reads further ahead than there are buffers");
+    }
+    cs->msg_of_mb[out->in_edge][a.mb] = SC_EXECUTOR_NONE;
+    edge->reader_of_msg[msg] = (int)(out - ex->actions);
+    edge->n_consumed++;
+    out->in_msg = msg;
+    out->in_slot = edge->slot_of_msg[msg];
+    if (posted < edge->n_msgs) {
+        edge->slot_of_msg[posted] = out->in_slot;
+    }
+    return SC_OK;
+}
+
 static sc_status assign_input(compile_state *cs, sc_executor *ex, int cell, sc_exec_action *out,
                               sc_err *err)
 {
@@ -226,13 +254,7 @@ static sc_status assign_input(compile_state *cs, sc_executor *ex, int cell, sc_e
         }
         return SC_OK;
     }
-    if (edge->n_consumed >= edge->n_msgs || edge->mb_of_msg[edge->n_consumed] != a.mb) {
-        return broken_row(err, ex->rank, cell, a, "has no RECV before it, or in another order");
-    }
-    edge->reader_of_msg[edge->n_consumed] = (int)(out - ex->actions);
-    out->in_msg = edge->n_consumed++;
-    out->in_slot = out->in_msg % edge->n_slots;
-    return SC_OK;
+    return read_message(cs, ex, cell, out, err);
 }
 
 static void assign_output(compile_state *cs, sc_executor *ex, sc_exec_action *out)
@@ -253,12 +275,11 @@ static void assign_output(compile_state *cs, sc_executor *ex, sc_exec_action *ou
         return;
     }
     out->out_msg = edge->n_produced++;
-    out->out_slot = out->out_msg % edge->n_slots;
+    out->out_slot = edge->slot_of_msg[out->out_msg];
 }
 
 /* Messages in the order of the row's RECV and SEND cells. */
-static sc_status add_message(sc_executor *ex, const sc_table *table, int cell, sc_action a,
-                             sc_err *err)
+static sc_status add_message(compile_state *cs, sc_executor *ex, int cell, sc_action a, sc_err *err)
 {
     bool is_recv = sc_action_is_recv(a.op);
     bool is_forward = a.op == SC_OP_RECV_F || a.op == SC_OP_SEND_F;
@@ -268,9 +289,12 @@ static sc_status add_message(sc_executor *ex, const sc_table *table, int cell, s
         return broken_row(err, ex->rank, cell, a, "has no neighbour on another rank");
     }
     sc_edge *edge = &ex->edges[e];
-    if (edge->n_msgs == table->n_mb) {
+    if (edge->n_msgs == cs->table->n_mb) {
         return broken_row(err, ex->rank, cell, a, "is one message too many");
     }
+    edge->slot_of_msg[edge->n_msgs] =
+        edge->n_msgs % edge->n_slots; // for a receive: while there are new ones
+    cs->msg_of_mb[e][a.mb] = edge->n_msgs;
     edge->mb_of_msg[edge->n_msgs++] = a.mb;
     return SC_OK;
 }
@@ -285,15 +309,14 @@ static sc_status check_cell(const sc_executor *ex, const sc_table *table, int ce
     return SC_OK;
 }
 
-static sc_status add_messages(sc_executor *ex, const sc_table *table, const sc_row *row,
-                              sc_err *err)
+static sc_status add_messages(compile_state *cs, sc_executor *ex, const sc_row *row, sc_err *err)
 {
     sc_status status = SC_OK;
     for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
         sc_action a = row->actions[i];
-        status = check_cell(ex, table, (int)i, a, err);
+        status = check_cell(ex, cs->table, (int)i, a, err);
         if (status == SC_OK && !sc_action_is_compute(a.op) && a.op != SC_OP_REDUCE_GRAD) {
-            status = add_message(ex, table, (int)i, a, err);
+            status = add_message(cs, ex, (int)i, a, err);
         }
     }
     return status;
@@ -330,7 +353,7 @@ static sc_status check_counts(sc_executor *ex, sc_err *err)
 
 static sc_status compile_row(compile_state *cs, sc_executor *ex, const sc_row *row, sc_err *err)
 {
-    sc_status status = add_messages(ex, cs->table, row, err);
+    sc_status status = add_messages(cs, ex, row, err);
     for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
         if (sc_action_is_compute(row->actions[i].op)) {
             status = add_action(cs, ex, (int)i, row->actions[i], err);
@@ -352,6 +375,23 @@ static sc_status init_pools(slot_pool **out, int n, int n_mb, sc_arena *arena, s
     return SC_OK;
 }
 
+static sc_status init_messages(compile_state *cs, int n_edges, sc_arena *scratch, sc_err *err)
+{
+    size_t n_mb = (size_t)cs->table->n_mb;
+    cs->msg_of_mb = sc_arena_alloc(scratch, (size_t)n_edges, sizeof *cs->msg_of_mb);
+    int *all = sc_arena_alloc(scratch, (size_t)n_edges * n_mb, sizeof *all);
+    if (cs->msg_of_mb == NULL || all == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for the messages of %d edges", n_edges);
+    }
+    for (int e = 0; e < n_edges; e++) {
+        cs->msg_of_mb[e] = all + (size_t)e * n_mb;
+        for (size_t mb = 0; mb < n_mb; mb++) {
+            cs->msg_of_mb[e][mb] = SC_EXECUTOR_NONE;
+        }
+    }
+    return SC_OK;
+}
+
 static sc_status compile_into(sc_executor *ex, const sc_table *table, int n_slots, sc_arena *arena,
                               sc_arena *scratch, sc_err *err)
 {
@@ -370,6 +410,7 @@ static sc_status compile_into(sc_executor *ex, const sc_table *table, int n_slot
     SC_TRY(init_pools(&cs.act, table->n_stages, table->n_mb, scratch, err));
     SC_TRY(init_pools(&cs.keep, table->n_stages, table->n_mb, scratch, err));
     SC_TRY(init_pools(&cs.local, ex->n_edges, table->n_mb, scratch, err));
+    SC_TRY(init_messages(&cs, ex->n_edges, scratch, err));
     assert(cs.act != NULL && cs.keep != NULL && cs.local != NULL);
     SC_TRY(compile_row(&cs, ex, row, err));
     for (int s = 0; s < table->n_stages; s++) {
