@@ -136,7 +136,8 @@ static const sc_field ASSIGN_FIELDS[] = {
     TEXT(bind_address),
     TEXT(weights_path),
     TEXT(gradients_path),
-    COUNT(message_bytes_max),
+    COUNT(n_message_slots),
+    COUNT64(inherit_epoch),
 };
 static const sc_fieldmap ASSIGN_MAP = MAP("assign", ASSIGN_FIELDS, stagecoach__assign__descriptor);
 #undef MESSAGE

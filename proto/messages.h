@@ -121,7 +121,8 @@ typedef struct sc_msg_assign {
     const char *bind_address;   // for the data plane
     const char *weights_path;   // folder for the final weights, "" for none
     const char *gradients_path; // folder for the gradients of step 0, "" for none
-    uint32_t message_bytes_max; // largest control message
+    uint32_t n_message_slots;   // message buffers of each edge
+    uint64_t inherit_epoch;     // the epoch whose weights go on; 0: initial ones
 } sc_msg_assign;
 
 /* worker -> coordinator: the data socket is bound */

@@ -38,6 +38,7 @@ typedef struct sc_slice_config {
     int n_act_slots;               // microbatches that may be live: F done, B (or W) not done
     int n_keep_slots;              // microbatches that may be between I and W; 0: B only
     sc_slice_pace pace;            // paced only
+    bool is_blank;                 // leave the weights zero: they come from another rank
     const atomic_bool *is_aborted; // seen between layers and in every wait
 } sc_slice_config;
 
@@ -85,6 +86,8 @@ typedef struct sc_slice_ops {
     /* Activation bytes that live microbatches occupy now, counted slot by slot as layers write
        them: the independent count beside the plan. May be read between actions. */
     size_t (*activation_bytes)(const sc_slice *slice);
+    /* Between steps, no slot occupied: makes room for another schedule's peaks. Never shrinks. */
+    sc_status (*resize)(sc_slice *slice, int n_act_slots, int n_keep_slots, sc_err *err);
     void (*close)(sc_slice **slice);
 } sc_slice_ops;
 

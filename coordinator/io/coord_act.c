@@ -158,7 +158,7 @@ static void fill_assign(sc_coord *c, sc_msg_assign *out)
     out->pace_comm_ns = (int64_t)(job->pace_comm_ms * 1e6);
     out->weights_path = save_path(c, job->save_weights, "weights");
     out->gradients_path = save_path(c, job->save_gradients, "gradients");
-    out->message_bytes_max = 64U << 20;
+    out->n_message_slots = SC_PLAN_CHANNEL_SLOTS;
     out->n_stages = (size_t)c->plan->n_stages;
 }
 

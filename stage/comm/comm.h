@@ -26,7 +26,8 @@ enum {
 
 typedef enum sc_comm_kind {
     SC_COMM_ACTIVATION,
-    SC_COMM_GRADIENT
+    SC_COMM_GRADIENT,
+    SC_COMM_STATE // weights and optimizer state that move between ranks; stages are ranks here
 } sc_comm_kind;
 
 /* One end of a channel. The channel is identified on the wire by (from_stage, to_stage, kind). */

@@ -68,8 +68,8 @@ static sc_status call_channel(sc_comm_host *host, sc_host_command *op, size_t li
     assert(conf->is_send == (op->type == SC_HOST_SEND));
     if (host->n_open_channel[op->index] >= limit) {
         return sc_status_fail(err, SC_LIMIT, "%s %d->%d: %zu messages are under way already",
-                              conf->kind == SC_COMM_ACTIVATION ? "activations" : "gradients",
-                              conf->from_stage, conf->to_stage, limit);
+                              sc_comm_host_wire_kind_text(conf->kind), conf->from_stage,
+                              conf->to_stage, limit);
     }
     host->n_open_channel[op->index]++;
     push(host, op);

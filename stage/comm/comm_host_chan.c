@@ -12,7 +12,7 @@ enum {
 /* "activations 1->2" */
 static const char *name(int from, int to, sc_comm_kind kind, char out[NAME_MAX_BYTES])
 {
-    const char *text = kind == SC_COMM_ACTIVATION ? "activations" : "gradients";
+    const char *text = sc_comm_host_wire_kind_text(kind);
     snprintf(out, NAME_MAX_BYTES, "%s %d->%d", text, from, to);
     return out;
 }

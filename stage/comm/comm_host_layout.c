@@ -16,7 +16,7 @@ static sc_status check_channel(const sc_comm_config *config, int i, sc_err *err)
 {
     const sc_comm_channel *c = &config->channels[i];
     if (c->from_stage < 0 || c->to_stage < 0 ||
-        (c->kind != SC_COMM_ACTIVATION && c->kind != SC_COMM_GRADIENT)) {
+        (c->kind < SC_COMM_ACTIVATION || c->kind > SC_COMM_STATE)) {
         return sc_status_fail(err, SC_INVALID, "channel %d: stages %d->%d, kind %d", i,
                               c->from_stage, c->to_stage, (int)c->kind);
     }

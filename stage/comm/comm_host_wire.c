@@ -138,7 +138,7 @@ sc_status sc_comm_host_wire_unpack(const void *data, size_t n, sc_comm_wire *out
         .n_tensors = (int)get(p + AT_N_TENSORS, 1),
     };
     uint64_t kind = get(p + AT_KIND, 4);
-    if (sc_comm_host_wire_text(wire.type)[0] == '?' || kind > SC_COMM_GRADIENT) {
+    if (sc_comm_host_wire_text(wire.type)[0] == '?' || kind > SC_COMM_STATE) {
         return sc_status_fail(err, SC_PROTOCOL, "header has type %d and kind %llu", (int)wire.type,
                               (unsigned long long)kind);
     }
@@ -152,4 +152,10 @@ sc_status sc_comm_host_wire_unpack(const void *data, size_t n, sc_comm_wire *out
     SC_TRY(unpack_tensors(p + SC_COMM_WIRE_FIXED_BYTES, &wire, err));
     *out = wire;
     return SC_OK;
+}
+
+const char *sc_comm_host_wire_kind_text(sc_comm_kind kind)
+{
+    static const char *const TEXTS[] = {"activations", "gradients", "state"};
+    return TEXTS[kind];
 }

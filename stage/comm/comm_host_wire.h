@@ -69,5 +69,7 @@ size_t sc_comm_host_wire_pack(const sc_comm_wire *wire, unsigned char out[SC_COM
 sc_status sc_comm_host_wire_unpack(const void *data, size_t n, sc_comm_wire *out, sc_err *err);
 /* Text of a type; "?" for a number that is none. */
 const char *sc_comm_host_wire_text(sc_comm_wire_type type);
+/* "activations", "gradients", "state": what a channel carries. */
+const char *sc_comm_host_wire_kind_text(sc_comm_kind kind);
 
 #endif

@@ -5,13 +5,13 @@
 
 #include <assert.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
     GROUP_ALL = 0,
     GROUP_TIED = 1,
     PACED_MESSAGE_BYTES = 64,
-    CHANNEL_SLOTS = 2,
     RANKS_MAX = 1024
 };
 
@@ -23,7 +23,7 @@ static sc_status check_sizes(const sc_msg_assign *a, sc_err *err)
     if (a->n_ranks < 1 || a->n_ranks > RANKS_MAX || a->rank >= a->n_ranks ||
         a->n_stages < a->n_ranks || a->n_stages > SC_STAGES_MAX || a->n_mb < 1 ||
         a->n_mb > SC_MICROBATCHES_MAX || a->micro_batch_size < 1 || a->sequence_length < 1 ||
-        a->threads < 1) {
+        a->threads < 1 || a->n_message_slots < 1 || a->n_message_slots > a->n_mb + 1) {
         return sc_status_fail(err, SC_PROTOCOL,
                               "assignment out of range: rank %u of %u, %zu stages, %u microbatches",
                               a->rank, a->n_ranks, a->n_stages, a->n_mb);
@@ -53,32 +53,46 @@ static sc_status compile_plan(sc_epoch *ep, sc_err *err)
 
 static sc_status open_model(sc_epoch *ep, sc_err *err)
 {
+    const sc_msg_model *m = &ep->assign.model;
+    sc_epoch_base *base = ep->base;
+    base->spec = (sc_model_spec){.n_layer = (int)m->n_layer, .n_head = (int)m->n_head};
+    base->spec.n_embd = (int)m->n_embd;
+    base->spec.n_inner = (int)m->n_inner;
+    base->spec.vocab_size = (int)m->vocab_size;
+    base->spec.n_positions = (int)m->n_positions;
+    base->spec.layer_norm_epsilon = m->layer_norm_epsilon;
+    base->spec.initializer_range = m->initializer_range;
+    base->spec.tie_word_embeddings = m->tie_word_embeddings;
+    SC_TRY(sc_spec_check(&base->spec, err));
+    SC_TRY(sc_registry_new(&base->spec, &base->registry, err));
+    return sc_dataset_open(ep->assign.data_path, ep->assign.data_format, ep->batch.T,
+                           (uint64_t)ep->batch.B * (uint64_t)ep->batch.n_mb, base->spec.vocab_size,
+                           &base->dataset, err);
+}
+
+/* A new base, or the old epoch's. */
+static sc_status open_base(sc_epoch *ep, sc_err *err)
+{
     const sc_msg_assign *a = &ep->assign;
-    const sc_msg_model *m = &a->model;
     ep->batch = (sc_batch_plan){.seed = a->seed, .n_samples = PACED_SAMPLES};
     ep->batch.B = (int)a->micro_batch_size;
     ep->batch.n_mb = (int)a->n_mb;
     ep->batch.T = (int)a->sequence_length;
+    ep->message_bytes = PACED_MESSAGE_BYTES;
+    ep->base = ep->old != NULL ? ep->old->base : calloc(1, sizeof *ep->base);
+    if (ep->base == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for a plan epoch");
+    }
+    ep->base->n_users++;
     if (ep->is_paced) {
-        ep->message_bytes = PACED_MESSAGE_BYTES;
         return SC_OK;
     }
-    ep->spec = (sc_model_spec){.n_layer = (int)m->n_layer, .n_head = (int)m->n_head};
-    ep->spec.n_embd = (int)m->n_embd;
-    ep->spec.n_inner = (int)m->n_inner;
-    ep->spec.vocab_size = (int)m->vocab_size;
-    ep->spec.n_positions = (int)m->n_positions;
-    ep->spec.layer_norm_epsilon = m->layer_norm_epsilon;
-    ep->spec.initializer_range = m->initializer_range;
-    ep->spec.tie_word_embeddings = m->tie_word_embeddings;
-    SC_TRY(sc_spec_check(&ep->spec, err));
-    SC_TRY(sc_registry_new(&ep->spec, &ep->registry, err));
-    SC_TRY(sc_dataset_open(a->data_path, a->data_format, ep->batch.T,
-                           (uint64_t)ep->batch.B * (uint64_t)ep->batch.n_mb, ep->spec.vocab_size,
-                           &ep->dataset, err));
-    ep->batch.n_samples = sc_dataset_n_samples(ep->dataset);
+    if (ep->old == NULL) {
+        SC_TRY(open_model(ep, err));
+    }
+    ep->batch.n_samples = sc_dataset_n_samples(ep->base->dataset);
     ep->message_bytes =
-        (size_t)ep->batch.B * (size_t)ep->batch.T * (size_t)ep->spec.n_embd * sizeof(float);
+        (size_t)ep->batch.B * (size_t)ep->batch.T * (size_t)ep->base->spec.n_embd * sizeof(float);
     return SC_OK;
 }
 
@@ -106,7 +120,7 @@ static sc_status allocate(sc_epoch *ep, sc_err *err)
     ep->executed = take(ep, n_actions + 1, SC_ACTION_TEXT_MAX, &is_short);
     ep->spans = take(ep, n_actions, sizeof *ep->spans, &is_short);
     ep->buffers = take(ep, (size_t)ep->ex->n_edges, sizeof *ep->buffers, &is_short);
-    ep->n_held_max = ep->ex->n_remote_edges * CHANNEL_SLOTS;
+    ep->n_held_max = ep->ex->n_remote_edges * (int)ep->assign.n_message_slots;
     ep->held = take(ep, (size_t)ep->n_held_max, sizeof *ep->held, &is_short);
     for (int e = 0; !is_short && e < ep->ex->n_edges; e++) {
         ep->buffers[e] = take(ep, (size_t)ep->ex->edges[e].n_slots, sizeof(void *), &is_short);
@@ -125,30 +139,45 @@ static bool tied_ranks(const sc_epoch *ep, int ranks[2])
     ranks[0] = first < last ? first : last;
     ranks[1] = first < last ? last : first;
     int own = (int)ep->assign.rank;
-    return !ep->is_paced && ep->spec.tie_word_embeddings && first != last &&
+    return !ep->is_paced && ep->base->spec.tie_word_embeddings && first != last &&
            (own == first || own == last);
+}
+
+static void list_channels(const sc_epoch *ep, sc_comm_channel *out)
+{
+    for (int e = 0; e < ep->ex->n_remote_edges; e++) {
+        const sc_edge *edge = &ep->ex->edges[e];
+        out[e] = (sc_comm_channel){.from_stage = edge->from_stage, .to_stage = edge->to_stage};
+        out[e].kind = edge->is_gradient ? SC_COMM_GRADIENT : SC_COMM_ACTIVATION;
+        out[e].peer_rank = edge->peer_rank;
+        out[e].is_send = edge->type == SC_EDGE_SEND;
+        out[e].message_bytes = ep->message_bytes + SC_EPOCH_TRAILER_BYTES;
+        out[e].window = edge->n_slots;
+    }
+    int own = (int)ep->assign.rank;
+    for (int i = 0; i < ep->n_moves; i++) {
+        const sc_epoch_move *move = &ep->moves[i];
+        sc_comm_channel *channel = &out[ep->ex->n_remote_edges + i];
+        *channel = (sc_comm_channel){.kind = SC_COMM_STATE, .peer_rank = move->peer, .window = 1};
+        channel->from_stage = move->is_send ? own : move->peer;
+        channel->to_stage = move->is_send ? move->peer : own;
+        channel->is_send = move->is_send;
+        channel->message_bytes = move->bytes;
+    }
 }
 
 static sc_status open_comm(sc_epoch *ep, const char *bind_address, sc_err *err)
 {
-    const sc_executor *ex = ep->ex;
     size_t n_ranks = ep->assign.n_ranks;
+    size_t n_channels = (size_t)ep->ex->n_remote_edges + (size_t)ep->n_moves;
     bool is_short = false;
     int pair[2];
     int *all = take(ep, n_ranks, sizeof *all, &is_short);
-    sc_comm_channel *channels = take(ep, (size_t)ex->n_remote_edges, sizeof *channels, &is_short);
+    sc_comm_channel *channels = take(ep, n_channels, sizeof *channels, &is_short);
     if (is_short) {
-        return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d channels", ex->n_remote_edges);
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory for %zu channels", n_channels);
     }
-    for (int e = 0; e < ex->n_remote_edges; e++) {
-        const sc_edge *edge = &ex->edges[e];
-        channels[e] = (sc_comm_channel){.from_stage = edge->from_stage, .to_stage = edge->to_stage};
-        channels[e].kind = edge->is_gradient ? SC_COMM_GRADIENT : SC_COMM_ACTIVATION;
-        channels[e].peer_rank = edge->peer_rank;
-        channels[e].is_send = edge->type == SC_EDGE_SEND;
-        channels[e].message_bytes = ep->message_bytes + SC_EPOCH_TRAILER_BYTES;
-        channels[e].window = edge->n_slots;
-    }
+    list_channels(ep, channels);
     for (int r = 0; r < (int)n_ranks; r++) {
         all[r] = r;
     }
@@ -158,20 +187,21 @@ static sc_status open_comm(sc_epoch *ep, const char *bind_address, sc_err *err)
     config.n_groups = 1;
     if (tied_ranks(ep, pair)) {
         groups[1] = (sc_comm_group){.id = GROUP_TIED, .n_ranks = 2, .ranks = pair};
-        groups[1].max_bytes = (size_t)ep->spec.vocab_size * (size_t)ep->spec.n_embd * sizeof(float);
+        groups[1].max_bytes =
+            (size_t)ep->base->spec.vocab_size * (size_t)ep->base->spec.n_embd * sizeof(float);
         config.n_groups = 2;
         ep->tail.tied_group = 1;
     }
     config.n_ranks = (int)n_ranks;
     config.bind_address = bind_address;
     config.channels = channels;
-    config.n_channels = ex->n_remote_edges;
+    config.n_channels = (int)n_channels;
     config.groups = groups;
     return sc_comm_host_open(&config, &ep->comm, err);
 }
 
 sc_status sc_epoch_new(sc_arena *arena, const sc_msg_assign *assign, sc_compute *compute,
-                       const char *bind_address, sc_epoch **out, sc_err *err)
+                       const char *bind_address, sc_epoch *old, sc_epoch **out, sc_err *err)
 {
     sc_status status = SC_OK;
     sc_epoch *ep = sc_arena_alloc(arena, 1, sizeof *ep);
@@ -184,22 +214,24 @@ sc_status sc_epoch_new(sc_arena *arena, const sc_msg_assign *assign, sc_compute 
     ep->arena.limit_bytes = 0;
     ep->assign = *assign;
     ep->compute = compute;
+    ep->old = old;
     ep->tail.tied_group = SC_EXECUTOR_NONE;
     ep->is_one_host = strcmp(assign->bind_address, "ipc") == 0;
     ep->is_paced = strcmp(assign->slice, "paced") == 0;
     SC_GOTO(check_sizes(&ep->assign, err));
     SC_GOTO(compile_plan(ep, err));
-    SC_GOTO(open_model(ep, err));
+    SC_GOTO(open_base(ep, err));
     SC_GOTO(allocate(ep, err));
     SC_GOTO(sc_epoch_tail_init(ep, err));
+    SC_GOTO(sc_epoch_move_list(ep, err));
     if (assign->n_ranks > 1) {
         SC_GOTO(open_comm(ep, bind_address, err));
     }
-    ep->is_connected = ep->comm == NULL;
     sc_epoch_step_push(ep, SC_EPOCH_TASK_SETUP, 0, sc_epoch_setup_run);
     *out = ep;
-    ep = NULL;
+    return SC_OK;
 out:
+    ep->old = NULL; // stays the caller's
     sc_epoch_free(&ep);
     return status;
 }
@@ -217,13 +249,25 @@ static void drain_tasks(sc_epoch *ep)
     }
 }
 
+static void free_base(sc_epoch_base *base)
+{
+    if (base != NULL && --base->n_users == 0) {
+        sc_dataset_close(&base->dataset);
+        sc_registry_free(&base->registry);
+        free(base);
+    }
+}
+
 void sc_epoch_free(sc_epoch **epoch)
 {
     sc_epoch *ep = *epoch;
     if (ep == NULL) {
         return;
     }
-    atomic_store(&ep->is_aborted, true);
+    sc_epoch_free(&ep->old);
+    if (ep->base != NULL && ep->base->n_users == 1) {
+        atomic_store(&ep->base->is_aborted, true);
+    }
     if (ep->comm != NULL) {
         ep->comm->ops->abort(ep->comm);
     }
@@ -233,8 +277,7 @@ void sc_epoch_free(sc_epoch **epoch)
     }
     sc_epoch_step_push(ep, SC_EPOCH_TASK_CLOSE, 0, sc_epoch_setup_close);
     drain_tasks(ep);
-    sc_dataset_close(&ep->dataset);
-    sc_registry_free(&ep->registry);
+    free_base(ep->base);
     sc_table_free(&ep->table);
     sc_arena arena = ep->arena; // holds ep itself
     sc_arena_done(&arena);

@@ -36,6 +36,7 @@ typedef enum sc_epoch_state {
 /* Kinds of compute tasks. */
 typedef enum sc_epoch_task {
     SC_EPOCH_TASK_SETUP,
+    SC_EPOCH_TASK_UNPACK,
     SC_EPOCH_TASK_ACTION,
     SC_EPOCH_TASK_MERGE,
     SC_EPOCH_TASK_SUMS,
@@ -56,6 +57,25 @@ typedef enum sc_epoch_tail_phase {
     SC_TAIL_SAVE_WEIGHTS,
     SC_TAIL_DONE
 } sc_epoch_tail_phase;
+
+/* What outlives a plan epoch: a swap hands it from the old epoch to the new one. */
+typedef struct sc_epoch_base {
+    int n_users;            // epochs that hold it; the last one frees it
+    atomic_bool is_aborted; // seen by slices
+    sc_model_spec spec;
+    sc_registry *registry; // NULL when paced
+    sc_backend *backend;
+    sc_dataset *dataset; // NULL when paced
+} sc_epoch_base;
+
+/* State that goes to or comes from one other rank when a new plan places stages elsewhere. */
+typedef struct sc_epoch_move {
+    int peer;
+    bool is_send;
+    size_t bytes;
+    void *buffer;
+    bool is_done;
+} sc_epoch_move;
 
 typedef struct sc_epoch_tail {
     sc_epoch_tail_phase phase;
@@ -79,23 +99,25 @@ typedef struct sc_epoch {
     sc_arena arena;       // owns `assign` and the compiled plan
     sc_msg_assign assign; // as received
     sc_epoch_state state;
-    sc_compute *compute;    // borrowed
-    atomic_bool is_aborted; // seen by slices
-    sc_model_spec spec;
-    sc_registry *registry;
+    sc_compute *compute; // borrowed
+    sc_epoch_base *base;
+    struct sc_epoch *old; // the epoch before, idle, until its state has moved here; NULL otherwise
     sc_table *table;
     sc_executor *ex;
     bool is_paced;
-    bool is_one_host; // all ranks share a clock
-    sc_backend *backend;
+    bool is_one_host;  // all ranks share a clock
     sc_slice **slices; // (n_stages), NULL where another rank hosts the stage
     sc_optim *optim;
     sc_gradnorm gradnorm;
-    sc_dataset *dataset;
     sc_batch_plan batch;
     size_t message_bytes; // payload, without the trailer
     void ***buffers;      // (n_edges)(n_slots)
     sc_comm *comm;        // NULL when this is the only rank
+    sc_epoch_move *moves; // (n_moves); move i uses the channel behind the remote edges and i others
+    int n_moves;
+    int n_moves_left;
+    bool is_moving;
+    bool is_moved;
     bool is_connected;
     bool is_set_up;
     bool is_ready_told;
@@ -141,9 +163,10 @@ typedef enum sc_epoch_news {
 
 /* Takes over the arena that holds *assign (the caller's is emptied), compiles the row, opens data
    and transport and queues the setup. comm->endpoint goes into BOUND. bind_address is the
-   transport's. */
+   transport's. `old` is an idle epoch whose weights go on, or NULL; on success it belongs to the
+   new one. */
 sc_status sc_epoch_new(sc_arena *arena, const sc_msg_assign *assign, sc_compute *compute,
-                       const char *bind_address, sc_epoch **out, sc_err *err);
+                       const char *bind_address, sc_epoch *old, sc_epoch **out, sc_err *err);
 /* Aborts what runs, waits for the compute thread to let go, frees everything, nulls. */
 void sc_epoch_free(sc_epoch **epoch);
 
@@ -152,6 +175,15 @@ sc_status sc_epoch_setup_run(void *ctx, uint64_t arg, sc_err *err);
 sc_status sc_epoch_setup_close(void *ctx, uint64_t arg, sc_err *err);
 /* Bytes that the setup allocated, for READY. */
 void sc_epoch_setup_bytes(const sc_epoch *ep, sc_msg_ready *out);
+
+/* epoch_move.c. Lists what this rank sends and receives; before the transport is opened. */
+sc_status sc_epoch_move_list(sc_epoch *ep, sc_err *err);
+/* Compute thread: copies what stays on this rank and packs what leaves it. */
+sc_status sc_epoch_move_pack(sc_epoch *ep, sc_err *err);
+/* Starts the transfers, once connected. */
+sc_status sc_epoch_move_start(sc_epoch *ep, sc_err *err);
+/* Compute thread: puts what came where it belongs and frees the buffers. */
+sc_status sc_epoch_move_unpack(void *ctx, uint64_t arg, sc_err *err);
 
 /* epoch_action.c: task of the compute thread; arg is the action's index. */
 sc_status sc_epoch_action_run(void *ctx, uint64_t index, sc_err *err);

@@ -45,7 +45,7 @@ static sc_status read_data(sc_epoch *ep, const sc_exec_action *xa, sc_slice_mb *
     if (mb->tokens == NULL && mb->targets == NULL) {
         return SC_OK;
     }
-    return sc_dataset_read(ep->dataset, ep->samples, ep->batch.B,
+    return sc_dataset_read(ep->base->dataset, ep->samples, ep->batch.B,
                            mb->tokens == NULL ? NULL : ep->tokens,
                            mb->targets == NULL ? NULL : ep->targets, err);
 }
@@ -111,7 +111,7 @@ sc_status sc_epoch_action_run(void *ctx, uint64_t index, sc_err *err)
     mb.y = op == SC_OP_F ? out : NULL;
     mb.dy = op == SC_OP_F ? NULL : in;
     mb.dx = op == SC_OP_F ? NULL : out;
-    if (atomic_load(&ep->is_aborted)) {
+    if (atomic_load(&ep->base->is_aborted)) {
         return sc_status_fail(err, SC_ABORTED, "aborted");
     }
     sc_batch_samples(&ep->batch, ep->step.step, xa->action.mb, ep->samples);

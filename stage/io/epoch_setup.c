@@ -12,9 +12,9 @@ static sc_status open_slice(sc_epoch *ep, int s, sc_err *err)
     config.range.block_end = (int)stage->block_end;
     config.range.has_embed = stage->has_embed;
     config.range.has_head = stage->has_head;
-    config.spec = ep->is_paced ? NULL : &ep->spec;
-    config.registry = ep->registry;
-    config.backend = ep->backend;
+    config.spec = ep->is_paced ? NULL : &ep->base->spec;
+    config.registry = ep->base->registry;
+    config.backend = ep->base->backend;
     config.B = ep->batch.B;
     config.T = ep->batch.T;
     config.seed = ep->assign.seed;
@@ -23,7 +23,8 @@ static sc_status open_slice(sc_epoch *ep, int s, sc_err *err)
     config.pace.f_ns = stage->pace_f_ns;
     config.pace.i_ns = stage->pace_i_ns;
     config.pace.w_ns = stage->pace_w_ns;
-    config.is_aborted = &ep->is_aborted;
+    config.is_aborted = &ep->base->is_aborted;
+    config.is_blank = ep->old != NULL;
     if (config.n_act_slots > (int)stage->n_act_slots ||
         config.n_keep_slots > (int)stage->n_keep_slots) {
         return sc_status_fail(err, SC_PROTOCOL,
@@ -34,6 +35,24 @@ static sc_status open_slice(sc_epoch *ep, int s, sc_err *err)
                         : sc_slice_layers_open(&config, &ep->slices[s], err);
 }
 
+/* The old epoch's slice of the same blocks goes on here. */
+static sc_status take_slice(sc_epoch *ep, int s, sc_err *err)
+{
+    const sc_msg_stage *stage = &ep->assign.stages[s];
+    for (size_t i = 0; ep->old != NULL && !ep->is_paced && i < ep->old->assign.n_stages; i++) {
+        const sc_msg_stage *other = &ep->old->assign.stages[i];
+        if (ep->old->slices[i] != NULL && other->block_begin == stage->block_begin &&
+            other->block_end == stage->block_end && other->has_embed == stage->has_embed &&
+            other->has_head == stage->has_head) {
+            ep->slices[s] = ep->old->slices[i];
+            ep->old->slices[i] = NULL;
+            return ep->slices[s]->ops->resize(ep->slices[s], ep->ex->n_act_slots[s],
+                                              ep->ex->n_keep_slots[s], err);
+        }
+    }
+    return open_slice(ep, s, err);
+}
+
 static sc_status open_optimizer(sc_epoch *ep, sc_err *err)
 {
     const sc_msg_optimizer *o = &ep->assign.optimizer;
@@ -42,7 +61,8 @@ static sc_status open_optimizer(sc_epoch *ep, sc_err *err)
     if (held == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "no memory for a list of slices");
     }
-    sc_optim_config config = {.registry = ep->registry, .backend = ep->backend, .slices = held};
+    sc_optim_config config = {.registry = ep->base->registry, .slices = held};
+    config.backend = ep->base->backend;
     for (size_t s = 0; s < ep->assign.n_stages; s++) {
         if (ep->slices[s] != NULL) {
             held[config.n_slices++] = ep->slices[s];
@@ -61,7 +81,7 @@ static sc_status open_edge(sc_epoch *ep, int e, sc_err *err)
 {
     size_t bytes = ep->message_bytes + SC_EPOCH_TRAILER_BYTES;
     for (int i = 0; i < ep->ex->edges[e].n_slots; i++) {
-        SC_TRY(ep->backend->memory_alloc(ep->backend, bytes, &ep->buffers[e][i], err));
+        SC_TRY(ep->base->backend->memory_alloc(ep->base->backend, bytes, &ep->buffers[e][i], err));
     }
     return SC_OK;
 }
@@ -71,7 +91,7 @@ static sc_status open_slices(sc_epoch *ep, sc_err *err)
     sc_status status = SC_OK;
     for (size_t s = 0; s < ep->assign.n_stages && status == SC_OK; s++) {
         if (ep->assign.stages[s].rank == ep->assign.rank) {
-            status = open_slice(ep, (int)s, err);
+            status = take_slice(ep, (int)s, err);
         }
     }
     return status;
@@ -82,9 +102,12 @@ sc_status sc_epoch_setup_run(void *ctx, uint64_t arg, sc_err *err)
     sc_epoch *ep = ctx;
     (void)arg;
     const char *isa = ep->assign.isa_max[0] != '\0' ? ep->assign.isa_max : NULL;
-    SC_TRY(sc_backends_open("cpu", (int)ep->assign.threads, isa, &ep->backend, err));
+    if (ep->base->backend == NULL) {
+        SC_TRY(sc_backends_open("cpu", (int)ep->assign.threads, isa, &ep->base->backend, err));
+    }
     SC_TRY(open_slices(ep, err));
     SC_TRY(open_optimizer(ep, err));
+    SC_TRY(sc_epoch_move_pack(ep, err));
     for (int e = 0; e < ep->ex->n_edges; e++) {
         SC_TRY(open_edge(ep, e, err));
     }
@@ -99,7 +122,7 @@ sc_status sc_epoch_setup_close(void *ctx, uint64_t arg, sc_err *err)
     for (int e = 0; ep->buffers != NULL && e < ep->ex->n_edges; e++) {
         for (int i = 0; ep->buffers[e] != NULL && i < ep->ex->edges[e].n_slots; i++) {
             if (ep->buffers[e][i] != NULL) {
-                ep->backend->memory_free(ep->backend, ep->buffers[e][i]);
+                ep->base->backend->memory_free(ep->base->backend, ep->buffers[e][i]);
             }
         }
     }
@@ -110,8 +133,13 @@ sc_status sc_epoch_setup_close(void *ctx, uint64_t arg, sc_err *err)
             ep->slices[s]->ops->close(&ep->slices[s]);
         }
     }
-    if (ep->backend != NULL) {
-        ep->backend->free(&ep->backend);
+    for (int i = 0; i < ep->n_moves; i++) {
+        if (ep->moves[i].buffer != NULL) {
+            ep->base->backend->memory_free(ep->base->backend, ep->moves[i].buffer);
+        }
+    }
+    if (ep->base != NULL && ep->base->n_users == 1 && ep->base->backend != NULL) {
+        ep->base->backend->free(&ep->base->backend);
     }
     return SC_OK;
 }
@@ -132,7 +160,7 @@ void sc_epoch_setup_bytes(const sc_epoch *ep, sc_msg_ready *out)
         if (ep->slices[s] == NULL) {
             continue;
         }
-        sc_cost_bytes(&ep->spec, &range, ep->batch.B, ep->batch.T, is_adamw, &bytes);
+        sc_cost_bytes(&ep->base->spec, &range, ep->batch.B, ep->batch.T, is_adamw, &bytes);
         out->param_bytes += bytes.params;
         out->activation_bytes += (uint64_t)ep->ex->n_act_slots[s] * bytes.act_per_mb +
                                  (uint64_t)ep->ex->n_keep_slots[s] * bytes.keep_per_mb;

@@ -26,7 +26,11 @@ sc_status sc_epoch_step_connect(sc_epoch *ep, const sc_msg_connect *connect, sc_
         return sc_status_fail(err, SC_PROTOCOL, "%zu endpoints for %u ranks", connect->n_endpoints,
                               ep->assign.n_ranks);
     }
-    return ep->comm == NULL ? SC_OK : ep->comm->ops->connect(ep->comm, connect->endpoints, err);
+    if (ep->comm == NULL) {
+        ep->is_connected = true; // a single rank is ready when it is asked, not before
+        return SC_OK;
+    }
+    return ep->comm->ops->connect(ep->comm, connect->endpoints, err);
 }
 
 sc_status sc_epoch_step_queue(sc_epoch *ep, const sc_msg_step *step, sc_err *err)
@@ -84,6 +88,9 @@ static sc_status take_result(sc_epoch *ep, const sc_compute_result *result, sc_e
     case SC_EPOCH_TASK_SETUP:
         ep->is_set_up = true;
         return SC_OK;
+    case SC_EPOCH_TASK_UNPACK:
+        ep->is_moved = true;
+        return SC_OK;
     case SC_EPOCH_TASK_ACTION:
         sc_executor_on_computed(ep->ex, (int)result->arg, result->start_ns, result->end_ns,
                                 ep->weight_ns[result->arg]);
@@ -139,6 +146,14 @@ int64_t sc_epoch_step_deadline(const sc_epoch *ep)
     return deadline;
 }
 
+/* A piece of state has arrived, or has left. */
+static void end_move(sc_epoch *ep)
+{
+    if (--ep->n_moves_left == 0) {
+        sc_epoch_step_push(ep, SC_EPOCH_TASK_UNPACK, 0, sc_epoch_move_unpack);
+    }
+}
+
 static sc_status take_comm_event(sc_epoch *ep, sc_comm_event *event, sc_err *err)
 {
     int64_t now_ns;
@@ -147,9 +162,17 @@ static sc_status take_comm_event(sc_epoch *ep, sc_comm_event *event, sc_err *err
         ep->is_connected = true;
         return SC_OK;
     case SC_COMM_RECV_DONE:
+        if (event->channel >= ep->ex->n_remote_edges) {
+            end_move(ep);
+            return SC_OK;
+        }
         receive(ep, event);
         return SC_OK;
     case SC_COMM_SEND_DONE:
+        if (event->channel >= ep->ex->n_remote_edges) {
+            end_move(ep);
+            return SC_OK;
+        }
         sc_executor_on_sent(ep->ex, event->channel);
         return SC_OK;
     case SC_COMM_GROUP_DONE:
@@ -198,17 +221,35 @@ static sc_status go_on(sc_epoch *ep, sc_err *err)
     return SC_OK;
 }
 
+/* Memory and connections first, then state from the epoch before, then ready. */
+static sc_status set_up(sc_epoch *ep, sc_err *err)
+{
+    if (!ep->is_set_up || !ep->is_connected) {
+        return SC_OK;
+    }
+    if (ep->n_moves > 0 && !ep->is_moving) {
+        return sc_epoch_move_start(ep, err);
+    }
+    if (ep->n_moves > 0 && !ep->is_moved) {
+        return SC_OK;
+    }
+    sc_epoch_free(&ep->old);
+    ep->state = SC_EPOCH_IDLE;
+    ep->window_start_ns = sc_compute_now_ns();
+    return SC_OK;
+}
+
 sc_epoch_news sc_epoch_step_pump(sc_epoch *ep)
 {
     if (ep->err.status != SC_OK) {
         return SC_EPOCH_NOTHING; // told already; the coordinator decides
     }
     sc_status status = take_events(ep, &ep->err);
-    if (status == SC_OK && ep->state == SC_EPOCH_SETUP && ep->is_set_up && ep->is_connected) {
-        ep->state = SC_EPOCH_IDLE;
-        ep->window_start_ns = sc_compute_now_ns();
-        ep->allocs_start = sc_alloc_count_get();
-        return SC_EPOCH_READY;
+    if (status == SC_OK && ep->state == SC_EPOCH_SETUP) {
+        status = set_up(ep, &ep->err);
+        if (status == SC_OK && ep->state == SC_EPOCH_IDLE) {
+            return SC_EPOCH_READY;
+        }
     }
     if (status == SC_OK && ep->state == SC_EPOCH_TAIL && ep->tail.phase == SC_TAIL_DONE) {
         ep->state = SC_EPOCH_IDLE;

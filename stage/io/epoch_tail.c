@@ -12,7 +12,7 @@
    exact. */
 static size_t n_registry_params(const sc_epoch *ep)
 {
-    return ep->registry == NULL ? 0 : (size_t)ep->registry->n_params;
+    return ep->base->registry == NULL ? 0 : (size_t)ep->base->registry->n_params;
 }
 
 sc_status sc_epoch_tail_init(sc_epoch *ep, sc_err *err)

@@ -118,17 +118,40 @@ static sc_status compose_bind_address(sc_stage_loop *loop, const sc_msg_assign *
 }
 
 /* The message's arena goes over to the epoch. */
+/* The epoch that the new one goes on from, or NULL for a start with initial weights, which gives
+   any other epoch up. Weights are never lost in silence: without the epoch that is asked for there
+   is no new one. */
+static sc_status find_heir(sc_stage_loop *loop, const sc_msg_assign *assign, sc_epoch **out,
+                           sc_err *err)
+{
+    *out = NULL;
+    if (assign->inherit_epoch == 0) {
+        sc_epoch_free(&loop->epoch);
+        return SC_OK;
+    }
+    if (loop->epoch == NULL || loop->epoch->assign.epoch != assign->inherit_epoch ||
+        loop->epoch->state != SC_EPOCH_IDLE || loop->epoch->n_queued > 0) {
+        return sc_status_fail(err, SC_PROTOCOL, "epoch %llu cannot go on from epoch %llu here",
+                              (unsigned long long)assign->epoch,
+                              (unsigned long long)assign->inherit_epoch);
+    }
+    *out = loop->epoch;
+    return SC_OK;
+}
+
 static void handle_assign(sc_stage_loop *loop, sc_arena *arena, const sc_msg_assign *assign)
 {
     sc_err err;
     char bind_address[256];
     char name[32];
     uint64_t epoch = assign->epoch;
-    sc_epoch_free(&loop->epoch);
+    sc_epoch *old = NULL;
     snprintf(name, sizeof name, "stage rank %u", assign->rank);
     sc_log_set_name(name);
-    if (compose_bind_address(loop, assign, bind_address, sizeof bind_address, &err) != SC_OK ||
-        sc_epoch_new(arena, assign, &loop->compute, bind_address, &loop->epoch, &err) != SC_OK) {
+    if (find_heir(loop, assign, &old, &err) != SC_OK ||
+        compose_bind_address(loop, assign, bind_address, sizeof bind_address, &err) != SC_OK ||
+        sc_epoch_new(arena, assign, &loop->compute, bind_address, old, &loop->epoch, &err) !=
+            SC_OK) {
         send_fail(loop, &err, epoch, 0);
         return;
     }

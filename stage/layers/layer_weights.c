@@ -126,7 +126,9 @@ sc_status sc_layer_weights_open(const sc_slice_config *config, sc_layer_weights 
     }
     list(config, out);
     SC_GOTO(allocate(config, out, err));
-    SC_GOTO(initialise(config, out, err));
+    if (!config->is_blank) {
+        SC_GOTO(initialise(config, out, err));
+    }
 out:
     if (status != SC_OK) {
         sc_layer_weights_close(out);

@@ -201,6 +201,52 @@ static void release(sc_slice_layers *self, void *p)
     }
 }
 
+static sc_status grow(sc_slice_layers *self, size_t bytes, char **block, sc_err *err)
+{
+    release(self, *block);
+    *block = NULL;
+    void *p = NULL;
+    if (bytes > 0) {
+        SC_TRY(self->config.backend->memory_alloc(self->config.backend, bytes, &p, err));
+    }
+    *block = p;
+    return SC_OK;
+}
+
+static sc_status list_slots(sc_slice_layers *self, sc_err *err)
+{
+    size_t n_act = (size_t)self->config.n_act_slots * (size_t)self->n_layers;
+    size_t n_keep = ((size_t)self->config.n_keep_slots + 1) * (size_t)self->n_layers;
+    free(self->saved);
+    free(self->kept);
+    self->saved = calloc(n_act, sizeof *self->saved);
+    self->kept = calloc(n_keep, sizeof *self->kept);
+    if (self->saved == NULL || self->kept == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "stage %d: no memory for %zu lists of tensors",
+                              self->config.stage, n_act + n_keep);
+    }
+    return SC_OK;
+}
+
+static sc_status resize(sc_slice *slice, int n_act_slots, int n_keep_slots, sc_err *err)
+{
+    sc_slice_layers *self = (sc_slice_layers *)slice;
+    sc_slice_config *config = &self->config;
+    assert(activation_bytes(slice) == 0);
+    if (n_act_slots > config->n_act_slots) {
+        config->n_act_slots = n_act_slots;
+        SC_TRY(grow(self, (size_t)n_act_slots * self->act_bytes, &self->act, err));
+    }
+    if (n_keep_slots > config->n_keep_slots) {
+        config->n_keep_slots = n_keep_slots;
+        SC_TRY(grow(self, (size_t)n_keep_slots * self->keep_bytes, &self->keep, err));
+    }
+    sc_slots_done(&self->slots);
+    SC_TRY(
+        sc_slots_init(&self->slots, config->stage, config->n_act_slots, config->n_keep_slots, err));
+    return list_slots(self, err);
+}
+
 static void close_slice(sc_slice **slice)
 {
     sc_slice_layers *self = (sc_slice_layers *)*slice;
@@ -227,6 +273,7 @@ static const sc_slice_ops OPS = {
     .backward_input = backward_input,
     .backward_weight = backward_weight,
     .activation_bytes = activation_bytes,
+    .resize = resize,
     .close = close_slice,
 };
 
@@ -247,9 +294,7 @@ static sc_status list_layers(sc_slice_layers *self, sc_err *err)
     const sc_stage_range *range = &self->config.range;
     size_t n_max = 2 * (size_t)(range->block_end - range->block_begin) + 2;
     self->layers = calloc(n_max, sizeof *self->layers);
-    self->saved = calloc((size_t)self->config.n_act_slots * n_max, sizeof *self->saved);
-    self->kept = calloc(((size_t)self->config.n_keep_slots + 1) * n_max, sizeof *self->kept);
-    if (self->layers == NULL || self->saved == NULL || self->kept == NULL) {
+    if (self->layers == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "stage %d: no memory for a list of %zu layers",
                               self->config.stage, n_max);
     }
@@ -263,18 +308,7 @@ static sc_status list_layers(sc_slice_layers *self, sc_err *err)
     if (range->has_head) {
         add_layer(self, &sc_layer_head_ops, SC_PARAM_NO_BLOCK);
     }
-    return SC_OK;
-}
-
-static sc_status allocate_some(sc_slice_layers *self, size_t bytes, char **out, sc_err *err)
-{
-    if (bytes == 0) {
-        return SC_OK;
-    }
-    void *p = NULL;
-    SC_TRY(self->config.backend->memory_alloc(self->config.backend, bytes, &p, err));
-    *out = p;
-    return SC_OK;
+    return list_slots(self, err);
 }
 
 static sc_status allocate_scratch(sc_slice_layers *self, size_t bytes, sc_err *err)
@@ -282,14 +316,14 @@ static sc_status allocate_scratch(sc_slice_layers *self, size_t bytes, sc_err *e
     const sc_stage_range *range = &self->config.range;
     sc_layer_env *env = &self->env;
     size_t n_rows = (size_t)(env->B * env->T);
-    SC_TRY(allocate_some(self, bytes, &self->scratch, err));
+    SC_TRY(grow(self, bytes, &self->scratch, err));
     sc_layer_tape tape = {.base = self->scratch, .capacity_bytes = bytes};
     if (range->block_end > range->block_begin) {
         env->dattention = sc_layer_take(&tape, stream_bytes(self));
         size_t attention =
             env->be->attention_scratch_bytes(env->be, env->B, env->T, env->C, env->n_head);
         char *p = NULL;
-        SC_TRY(allocate_some(self, attention, &p, err));
+        SC_TRY(grow(self, attention, &p, err));
         env->attention_scratch = p;
     }
     if (range->has_head) {
@@ -310,9 +344,9 @@ static sc_status allocate(sc_slice_layers *self, sc_err *err)
     self->fused_bytes = bytes.keep_fused;
     size_t act = (size_t)config->n_act_slots * self->act_bytes;
     size_t keep = (size_t)config->n_keep_slots * self->keep_bytes;
-    SC_TRY(allocate_some(self, act, &self->act, err));
-    SC_TRY(allocate_some(self, keep, &self->keep, err));
-    SC_TRY(allocate_some(self, self->fused_bytes, &self->fused, err));
+    SC_TRY(grow(self, act, &self->act, err));
+    SC_TRY(grow(self, keep, &self->keep, err));
+    SC_TRY(grow(self, self->fused_bytes, &self->fused, err));
     return allocate_scratch(self, bytes.scratch, err);
 }
 

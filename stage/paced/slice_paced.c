@@ -247,6 +247,23 @@ static size_t activation_bytes(const sc_slice *slice)
     return sc_slots_used_bytes(&((const sc_slice_paced *)slice)->slots);
 }
 
+static sc_status resize(sc_slice *slice, int n_act_slots, int n_keep_slots, sc_err *err)
+{
+    sc_slice_paced *self = (sc_slice_paced *)slice;
+    sc_slice_config *config = &self->config;
+    config->n_act_slots = n_act_slots > config->n_act_slots ? n_act_slots : config->n_act_slots;
+    config->n_keep_slots =
+        n_keep_slots > config->n_keep_slots ? n_keep_slots : config->n_keep_slots;
+    free(self->digests);
+    self->digests = calloc((size_t)config->n_act_slots, sizeof *self->digests);
+    if (self->digests == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "stage %d: no memory", config->stage);
+    }
+    sc_slots_done(&self->slots);
+    return sc_slots_init(&self->slots, config->stage, config->n_act_slots, config->n_keep_slots,
+                         err);
+}
+
 static void close_slice(sc_slice **slice)
 {
     sc_slice_paced *self = (sc_slice_paced *)*slice;
@@ -265,6 +282,7 @@ static const sc_slice_ops OPS = {
     .backward_input = backward_input,
     .backward_weight = backward_weight,
     .activation_bytes = activation_bytes,
+    .resize = resize,
     .close = close_slice,
 };
 
