@@ -1,0 +1,15 @@
+# Memory of workers, and a job of one worker.
+add_library(sc_alloc_counter MODULE alloc_counter.c)
+target_compile_options(sc_alloc_counter PRIVATE -Wall -Wextra -Wshadow -Wvla -Werror)
+target_compile_definitions(sc_alloc_counter PRIVATE _GNU_SOURCE)
+if(SC_SANITIZE)
+  target_compile_definitions(sc_alloc_counter PRIVATE SC_ALLOC_COUNTER_HOOKS)
+endif()
+
+sc_test(test_memory LABEL multiproc LIBS sc_lossjobs TIMEOUT 300)
+target_compile_definitions(test_memory PRIVATE SC_ALLOC_COUNTER="$<TARGET_FILE:sc_alloc_counter>")
+add_dependencies(test_memory sc_alloc_counter)
+sc_test(test_one_rank LABEL multiproc LIBS sc_testsupport TIMEOUT 300)
+foreach(name test_memory test_one_rank)
+  add_dependencies(${name} stagecoach stagecoach-coordinator stagecoach-stage)
+endforeach()
