@@ -108,7 +108,7 @@ static sc_status open_all(sc_bench *b, sc_err *err)
 {
     const sc_bench_options *o = &b->options;
     SC_TRY(sc_job_load(o->job_path, o->overrides, o->n_overrides, &b->job, err));
-    SC_TRY(sc_planner_make(b->job, &b->plan, err));
+    SC_TRY(sc_plan_load(b->job, b->job->schedule, NULL, &b->plan, err));
     if (b->plan->registry == NULL || b->plan->n_stages > STAGES_MAX ||
         o->n_rounds * b->plan->n_mb > SAMPLES_MAX) {
         return sc_status_fail(err, SC_LIMIT,

@@ -208,6 +208,13 @@ sc_status sc_job_help(char **out, sc_err *err)
     return sc_text_take(&text, out, err);
 }
 
+const char *sc_job_schedule_path(const char *schedule)
+{
+    static const char PREFIX[] = "file:";
+    size_t n = sizeof PREFIX - 1;
+    return strncmp(schedule, PREFIX, n) == 0 ? schedule + n : NULL;
+}
+
 float sc_job_lr(const sc_job *job, uint64_t step)
 {
     double warmup = job->warmup_steps;

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#define SC_JOB_SCHEDULE_AUTO "auto" // measured first, then chosen
+
 typedef enum sc_job_device {
     SC_JOB_CPU,
     SC_JOB_PACED
@@ -32,14 +34,18 @@ typedef struct sc_job {
     const char *path; // of the file, for messages
     const char *name;
     sc_job_device device;
-    const char *schedule;
+    const char *schedule; // a generator's name, "file:PATH.csv" or "auto"
 
     sc_model_spec model;
 
     int pipeline_parallel;
+    int virtual_stages;          // v, stages a rank; 0: the schedule's own default
     int n_layers_per_stage;      // 0: split by cost
     const int *layers_per_stage; // transformer blocks of each stage
     double peak_memory_gib;      // cap on planned bytes per rank; 0: none
+
+    int schedule_group;    // interleaved: microbatches that pass a stage in a row; 0: p
+    double schedule_limit; // zb-auto: most live microbatches a rank; 0: p
 
     int micro_batch_size;
     int num_microbatches;
@@ -80,7 +86,8 @@ typedef struct sc_job {
 /* io/job_load.c: reads and checks a job file with overrides "key.path=value" applied on top (as
    --set gives them). Paths in the file are relative to the current folder. Checks everything that
    needs no other file: types, limits, names, heads dividing the width, sequence within n_positions,
-   stages within layers, layers_per_stage's length and sum. Caller frees. */
+   stages within layers, layers_per_stage's length and sum. A schedule's file is not opened here, so
+   its stages are plan_load's to check. Caller frees. */
 sc_status sc_job_load(const char *path, const char *const *overrides, size_t n_overrides,
                       sc_job **out, sc_err *err);
 /* The same over n bytes of text; path is only for messages. */
@@ -93,6 +100,9 @@ void sc_job_free(sc_job **job);
 sc_status sc_job_format(const sc_job *job, char **out, sc_err *err);
 /* The documented key list: a line a key with type, limits, default, help. malloc, caller frees. */
 sc_status sc_job_help(char **out, sc_err *err);
+
+/* PATH of a schedule "file:PATH", inside the text; NULL when it is none. */
+const char *sc_job_schedule_path(const char *schedule);
 
 /* Learning rate of a step (0-based) as a float, whose bits travel: linear warm-up over
    warmup_steps, then cosine decay to min_lr at decay_steps, min_lr after it. */

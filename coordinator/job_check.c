@@ -71,20 +71,44 @@ static sc_status check_name(const checker *c)
                             SC_JOB_NAME_MAX);
 }
 
-static sc_status check_schedule(const checker *c)
+static sc_status fail_schedule(const checker *c)
 {
-    if (sc_gen_find(c->job->schedule) != NULL) {
-        return SC_OK;
-    }
-    char known[256] = "";
+    char known[768] = "";
     size_t n = 0;
     const sc_gen_info *list = sc_gen_list(&n);
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", list[i].name);
+        (void)snprintf(known + used, sizeof known - used, "%s, ", list[i].name);
     }
     return sc_job_yaml_fail(mark_of(c, "schedule", NULL), "schedule", c->err,
-                            "'%.64s' is no schedule; choose one of %s", c->job->schedule, known);
+                            "'%.64s' is no schedule; choose one of %sfile:PATH.csv, auto",
+                            c->job->schedule, known);
+}
+
+static sc_status check_schedule(const checker *c)
+{
+    const char *path = sc_job_schedule_path(c->job->schedule);
+    bool is_auto = strcmp(c->job->schedule, SC_JOB_SCHEDULE_AUTO) == 0;
+    if (is_auto && c->job->virtual_stages != 0) {
+        return sc_job_yaml_fail(mark_of(c, "parallel.virtual_stages", "schedule"),
+                                "parallel.virtual_stages", c->err,
+                                "%d stages a rank, but schedule auto chooses them; leave it out",
+                                c->job->virtual_stages);
+    }
+    if (is_auto || (path != NULL && path[0] != '\0') || sc_gen_find(c->job->schedule) != NULL) {
+        return SC_OK;
+    }
+    return fail_schedule(c);
+}
+
+/* v as far as it is known here: 0 for a schedule from a file that the job does not say it of. */
+static int stages_a_rank(const sc_job *job)
+{
+    const sc_gen_info *info = sc_gen_find(job->schedule);
+    if (job->virtual_stages > 0 || sc_job_schedule_path(job->schedule) != NULL) {
+        return job->virtual_stages;
+    }
+    return info == NULL ? 1 : info->default_chunks; // auto starts with one stage a rank
 }
 
 static sc_status check_heads(const checker *c)
@@ -146,27 +170,35 @@ static sc_status check_sequence(const checker *c)
 static sc_status check_stages(const checker *c)
 {
     int p = c->job->pipeline_parallel;
+    int v = stages_a_rank(c->job);
     int n_layer = c->job->model.n_layer;
-    if (p <= n_layer) {
+    if (p > n_layer) {
+        return sc_job_yaml_fail(mark_of(c, "parallel.pipeline_parallel", "model.n_layer"),
+                                "parallel.pipeline_parallel", c->err,
+                                "%d stages are more than model.n_layer %d; choose at most %d", p,
+                                n_layer, n_layer);
+    }
+    if (v <= n_layer / p) {
         return SC_OK;
     }
+    const sc_job_mark *mark = mark_of(c, "parallel.virtual_stages", "schedule");
+    if (c->job->virtual_stages == 0) {
+        return sc_job_yaml_fail(
+            mark, "schedule", c->err,
+            "%s has v = %d stages a rank, on %d ranks %d, more than model.n_layer %d; take at "
+            "most %d ranks or more layers",
+            c->job->schedule, v, p, p * v, n_layer, n_layer / v);
+    }
     return sc_job_yaml_fail(
-        mark_of(c, "parallel.pipeline_parallel", "model.n_layer"), "parallel.pipeline_parallel",
-        c->err, "%d stages are more than model.n_layer %d; choose at most %d", p, n_layer, n_layer);
+        mark, "parallel.virtual_stages", c->err,
+        "%d stages a rank, on %d ranks %d, are more than model.n_layer %d; choose at most %d", v, p,
+        p * v, n_layer, n_layer / p);
 }
 
-static sc_status check_layers(const checker *c)
+static sc_status check_layers_sum(const checker *c)
 {
     const char *path = "parallel.layers_per_stage";
     const sc_job *job = c->job;
-    if (job->n_layers_per_stage == 0) {
-        return SC_OK;
-    }
-    if (job->n_layers_per_stage != job->pipeline_parallel) {
-        return sc_job_yaml_fail(mark_of(c, path, "parallel.pipeline_parallel"), path, c->err,
-                                "%d entries for parallel.pipeline_parallel %d; give one a stage",
-                                job->n_layers_per_stage, job->pipeline_parallel);
-    }
     int64_t sum = 0;
     for (int i = 0; i < job->n_layers_per_stage; i++) {
         sum += job->layers_per_stage[i];
@@ -181,17 +213,47 @@ static sc_status check_layers(const checker *c)
         sum < job->model.n_layer ? job->model.n_layer - sum : sum - job->model.n_layer);
 }
 
+static sc_status check_layers(const checker *c)
+{
+    const char *path = "parallel.layers_per_stage";
+    const sc_job *job = c->job;
+    int n = job->n_layers_per_stage;
+    int v = stages_a_rank(job);
+    if (n == 0) {
+        return SC_OK;
+    }
+    if (v == 1 && n != job->pipeline_parallel) {
+        return sc_job_yaml_fail(mark_of(c, path, "parallel.pipeline_parallel"), path, c->err,
+                                "%d entries for parallel.pipeline_parallel %d; give one a stage", n,
+                                job->pipeline_parallel);
+    }
+    if (v > 1 && n != job->pipeline_parallel * v) {
+        return sc_job_yaml_fail(mark_of(c, path, "parallel.virtual_stages"), path, c->err,
+                                "%d entries for %d ranks of %d stages; give one a stage", n,
+                                job->pipeline_parallel, v);
+    }
+    return check_layers_sum(c);
+}
+
 static sc_status check_cells(const checker *c)
 {
-    int64_t cells = (int64_t)c->job->pipeline_parallel * c->job->num_microbatches;
-    if (cells <= SC_JOB_CELLS_MAX) {
+    int64_t p = c->job->pipeline_parallel;
+    int64_t v = stages_a_rank(c->job) > 1 ? stages_a_rank(c->job) : 1;
+    if (p * v > SC_STAGES_MAX) {
+        return sc_job_yaml_fail(mark_of(c, "parallel.virtual_stages", "schedule"),
+                                "parallel.virtual_stages", c->err,
+                                "%" PRId64 " stages a rank, on %" PRId64 " ranks %" PRId64
+                                ", are over the limit of %d stages; choose at most %" PRId64,
+                                v, p, p * v, SC_STAGES_MAX, SC_STAGES_MAX / p);
+    }
+    if (p * v * c->job->num_microbatches <= SC_JOB_CELLS_MAX) {
         return SC_OK;
     }
     return sc_job_yaml_fail(
         mark_of(c, "batch.num_microbatches", NULL), "batch.num_microbatches", c->err,
-        "%d microbatches on %d ranks are over the limit of %d cells; choose at most %d",
-        c->job->num_microbatches, c->job->pipeline_parallel, SC_JOB_CELLS_MAX,
-        SC_JOB_CELLS_MAX / c->job->pipeline_parallel);
+        "%d microbatches of %" PRId64 " stages are over the limit of %d cells; choose at most "
+        "%" PRId64,
+        c->job->num_microbatches, p * v, SC_JOB_CELLS_MAX, SC_JOB_CELLS_MAX / (p * v));
 }
 
 static sc_status check_optimizer(const checker *c)

@@ -8,7 +8,7 @@
 #include "coordinator/job_yaml.h"
 
 enum {
-    SC_JOB_CELLS_MAX = 1 << 22,     // ranks x microbatches of a schedule
+    SC_JOB_CELLS_MAX = 1 << 22,     // stages x microbatches of a schedule
     SC_JOB_MB_TOKENS_MAX = 1 << 24, // tokens of a microbatch
     SC_JOB_NAME_MAX = 64
 };

@@ -22,7 +22,7 @@ const sc_job_key sc_job_table_rows[SC_JOB_TABLE_ROWS] = {
     {"device", SC_JOB_KEY_CHOICE, SC_JOB_NEED_NONE, AT(device), .choices = {"cpu", "paced"},
      .text = "cpu", .help = "cpu computes; paced sleeps for the times under paced"},
     {"schedule", SC_JOB_KEY_TEXT, SC_JOB_NEED_NONE, AT(schedule), .text = "1f1b",
-     .help = "one of `stagecoach schedule list`"},
+     .help = "one of `stagecoach schedule list`, file:PATH.csv, or auto: measured, then chosen"},
 
     {"model.n_layer", SC_JOB_KEY_INT, SC_JOB_NEED_CPU, AT(model.n_layer), .min = 1,
      .max = SC_SPEC_LAYERS_MAX, .text = "12", .help = "transformer blocks"},
@@ -45,9 +45,18 @@ const sc_job_key sc_job_table_rows[SC_JOB_TABLE_ROWS] = {
 
     {"parallel.pipeline_parallel", SC_JOB_KEY_INT, SC_JOB_NEED_ALL, AT(pipeline_parallel), .min = 1,
      .max = SC_STAGES_MAX, .help = "pipeline ranks: one worker each"},
+    {"parallel.virtual_stages", SC_JOB_KEY_INT, SC_JOB_NEED_NONE, AT(virtual_stages), .min = 0,
+     .max = SC_STAGES_MAX, .text = "0", .help = "stages a rank; 0: the schedule's own default"},
     {"parallel.layers_per_stage", SC_JOB_KEY_INTS, SC_JOB_NEED_NONE, AT(layers_per_stage),
      .count_offset = offsetof(sc_job, n_layers_per_stage), .min = 1, .max = SC_SPEC_LAYERS_MAX,
      .text = "[]", .help = "blocks of each stage, e.g. [4, 2]; []: split by cost"},
+
+    {"schedule_options.group", SC_JOB_KEY_INT, SC_JOB_NEED_NONE, AT(schedule_group), .min = 0,
+     .max = SC_MICROBATCHES_MAX, .text = "0",
+     .help = "interleaved: microbatches that pass a stage in a row; 0: as many as ranks"},
+    {"schedule_options.limit", SC_JOB_KEY_REAL, SC_JOB_NEED_NONE, AT(schedule_limit), .min = 0,
+     .max = SC_MICROBATCHES_MAX, .text = "0",
+     .help = "zb-auto: most live microbatches a rank; 0: as many as ranks"},
 
     {"batch.micro_batch_size", SC_JOB_KEY_INT, SC_JOB_NEED_CPU, AT(micro_batch_size), .min = 1,
      .max = BATCH_MAX, .text = "1", .help = "samples of a microbatch"},

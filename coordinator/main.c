@@ -198,7 +198,7 @@ static sc_status run(options *o, sc_err *err)
         return print_key_list(err);
     }
     SC_GOTO(sc_job_load(o->job_path, o->overrides, o->n_overrides, &job, err));
-    SC_GOTO(sc_planner_make(job, &plan, err));
+    SC_GOTO(sc_plan_load(job, job->schedule, NULL, &plan, err));
     if (o->is_dry_run) {
         SC_GOTO(print_plan(job, plan, o->is_json, err));
         goto out;

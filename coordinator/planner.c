@@ -1,29 +1,158 @@
 #include "coordinator/planner.h"
 
 #include "coordinator/partition.h"
+#include "coordinator/planner_memory.h"
+#include "schedules/buffers.h"
 #include "schedules/lower.h"
-#include "schedules/simulate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define GIB 1073741824.0
 
 static sc_status no_memory(sc_err *err)
 {
     return sc_status_fail(err, SC_NO_MEMORY, "no memory for the plan");
 }
 
-static sc_status make_schedule(const sc_job *job, sc_plan *plan, sc_err *err)
+/* --- schedule --------------------------------------------------------------------------------- */
+
+static sc_status copy_table(const sc_table *given, sc_table **out, sc_err *err)
 {
-    const sc_gen_params params = {.n_ranks = job->pipeline_parallel, .n_mb = job->num_microbatches};
-    SC_TRY(sc_gen_make(job->schedule, &params, &plan->compute, err));
+    sc_status status = SC_OK;
+    sc_table *table = NULL;
+    SC_GOTO(sc_table_new(given->name, given->n_ranks, given->n_stages, given->n_mb, &table, err));
+    memcpy(table->rank_of_stage, given->rank_of_stage,
+           (size_t)given->n_stages * sizeof *given->rank_of_stage);
+    table->is_forward_only = given->is_forward_only;
+    for (int r = 0; r < given->n_ranks; r++) {
+        for (size_t i = 0; i < given->rows[r].n_actions; i++) {
+            SC_GOTO(sc_table_append(table, r, given->rows[r].actions[i], err));
+        }
+    }
+    *out = table;
+    table = NULL;
+out:
+    sc_table_free(&table);
+    return status;
+}
+
+/* A table from outside must be for this job. */
+static sc_status check_given(const sc_job *job, const sc_plan_request *request, int n_chunks,
+                             sc_err *err)
+{
+    const sc_table *given = request->given;
+    if (given->n_ranks != job->pipeline_parallel || given->n_mb != job->num_microbatches) {
+        return sc_status_fail(err, SC_INVALID,
+                              "%s: %d ranks and %d microbatches, but the job has "
+                              "parallel.pipeline_parallel %d and batch.num_microbatches %d",
+                              request->schedule, given->n_ranks, given->n_mb,
+                              job->pipeline_parallel, job->num_microbatches);
+    }
+    if (given->is_lowered || given->is_forward_only) {
+        return sc_status_fail(err, SC_INVALID, "%s: %s; a job needs rows of F, B, I and W",
+                              request->schedule,
+                              given->is_lowered ? "has communication cells" : "has no backward");
+    }
+    if (n_chunks != 0 && given->n_stages != n_chunks * given->n_ranks) {
+        return sc_status_fail(err, SC_INVALID,
+                              "%s: %d stages on %d ranks, but the job has parallel.virtual_stages "
+                              "%d; leave it out",
+                              request->schedule, given->n_stages, given->n_ranks, n_chunks);
+    }
+    return SC_OK;
+}
+
+/* A rank's mean costs: as measured, as configured, or counted over the whole model. */
+static sc_plan_costs costs_of(const sc_job *job, const sc_plan_request *request)
+{
+    const sc_plan_costs *given = &request->costs;
+    if (given->f > 0 || given->i > 0 || given->w > 0) {
+        return *given;
+    }
+    if (job->device == SC_JOB_PACED) {
+        return (sc_plan_costs){.f = job->pace_f_ms,
+                               .i = job->pace_i_ms,
+                               .w = job->pace_w_ms,
+                               .comm = job->pace_comm_ms};
+    }
+    const sc_stage_range all = {
+        .block_end = job->model.n_layer, .has_embed = true, .has_head = true};
+    sc_stage_flops flops;
+    sc_cost_flops(&job->model, &all, job->micro_batch_size, job->sequence_length, &flops);
+    return (sc_plan_costs){.f = flops.forward / job->pipeline_parallel,
+                           .i = flops.backward_input / job->pipeline_parallel,
+                           .w = flops.backward_weight / job->pipeline_parallel};
+}
+
+/* Activation slots are held until W, so all of an activation stays from I to W. */
+static sc_status generate(const sc_job *job, const sc_plan_request *request, int n_chunks,
+                          sc_table **out, sc_err *err)
+{
+    const sc_gen_info *info = sc_gen_find(request->schedule);
+    if (info != NULL && info->is_replicated) {
+        return sc_status_fail(err, SC_UNSUPPORTED,
+                              "%s keeps each stage's parameters on two ranks, so it cannot train a "
+                              "job; simulate it with `stagecoach schedule`",
+                              request->schedule);
+    }
+    const sc_plan_costs costs = costs_of(job, request);
+    const sc_gen_params params = {
+        .n_ranks = job->pipeline_parallel,
+        .n_mb = job->num_microbatches,
+        .n_chunks = n_chunks,
+        .group = job->schedule_group,
+        .limit_mb = request->limit_mb > 0 ? request->limit_mb : job->schedule_limit,
+        .w_share = 1,
+        .f = costs.f,
+        .i = costs.i,
+        .w = costs.w,
+        .comm = costs.comm,
+    };
+    return sc_gen_make(request->schedule, &params, out, err);
+}
+
+static sc_status make_schedule(const sc_job *job, const sc_plan_request *request, sc_plan *plan,
+                               sc_err *err)
+{
+    int n_chunks = request->n_chunks != 0 ? request->n_chunks : job->virtual_stages;
+    plan->schedule = sc_arena_strndup(&plan->arena, request->schedule, strlen(request->schedule));
+    if (plan->schedule == NULL) {
+        return no_memory(err);
+    }
+    if (request->given != NULL) {
+        SC_TRY(check_given(job, request, n_chunks, err));
+        SC_TRY(copy_table(request->given, &plan->compute, err));
+    } else {
+        SC_TRY(generate(job, request, n_chunks, &plan->compute, err));
+    }
     SC_TRY(sc_lower_table(plan->compute, &plan->lowered, err));
     SC_TRY(sc_validate_table(plan->lowered, NULL, &plan->report, err));
     plan->n_ranks = plan->compute->n_ranks;
     plan->n_stages = plan->compute->n_stages;
+    plan->n_chunks = plan->n_stages / plan->n_ranks;
     plan->n_mb = plan->compute->n_mb;
+    return sc_buffers_need(plan->lowered, SC_PLAN_CHANNEL_SLOTS, &plan->n_message_slots, err);
+}
+
+/* --- stages ----------------------------------------------------------------------------------- */
+
+static sc_status check_stages(const sc_job *job, const sc_plan *plan, sc_err *err)
+{
+    if (plan->n_stages > job->model.n_layer) {
+        return sc_status_fail(err, SC_INVALID,
+                              "%s: schedule %s with v = %d stages a rank has %d stages, more than "
+                              "model.n_layer %d; take fewer ranks or a smaller "
+                              "parallel.virtual_stages",
+                              job->path, plan->schedule, plan->n_chunks, plan->n_stages,
+                              job->model.n_layer);
+    }
+    if (job->n_layers_per_stage > 0 && job->n_layers_per_stage != plan->n_stages) {
+        return sc_status_fail(
+            err, SC_INVALID,
+            "%s: parallel.layers_per_stage: %d entries, schedule %s has %d stages; "
+            "give one a stage",
+            job->path, job->n_layers_per_stage, plan->schedule, plan->n_stages);
+    }
     return SC_OK;
 }
 
@@ -34,13 +163,7 @@ static sc_status plan_model(const sc_job *job, sc_plan *plan, sc_err *err)
     int B = job->micro_batch_size;
     int T = job->sequence_length;
     const int *by_hand = job->n_layers_per_stage > 0 ? job->layers_per_stage : NULL;
-    if (by_hand != NULL && job->n_layers_per_stage != plan->n_stages) {
-        return sc_status_fail(
-            err, SC_INVALID,
-            "%s: parallel.layers_per_stage: %d entries, schedule %s has %d stages; "
-            "give one a stage",
-            job->path, job->n_layers_per_stage, job->schedule, plan->n_stages);
-    }
+    SC_TRY(check_stages(job, plan, err));
     sc_stage_range *ranges = sc_arena_alloc(&plan->arena, (size_t)plan->n_stages, sizeof *ranges);
     if (ranges == NULL) {
         return no_memory(err);
@@ -70,72 +193,9 @@ static void plan_paced(sc_plan *plan)
     }
 }
 
-/* Bytes of the message buffers of a stage: a channel end each way towards each neighbour. */
-static size_t channel_bytes(const sc_plan *plan, int s)
-{
-    size_t n_neighbours = (s > 0) + (s + 1 < plan->n_stages);
-    return n_neighbours * 2 * SC_PLAN_CHANNEL_SLOTS * plan->stages[s].bytes.message;
-}
+/* --- prediction ------------------------------------------------------------------------------- */
 
-/* A rank's bytes; a tied embedding whose two ends are on one rank has one value there, which
-   cost.c knows only within one stage. */
-static void add_up_rank(sc_plan *plan, int rank)
-{
-    sc_plan_rank *sum = &plan->ranks[rank];
-    for (int s = 0; s < plan->n_stages; s++) {
-        const sc_plan_stage *stage = &plan->stages[s];
-        if (stage->rank != rank) {
-            continue;
-        }
-        const sc_stage_bytes *bytes = &stage->bytes;
-        sum->n_params += stage->n_params;
-        sum->state_bytes += bytes->params + bytes->grads + bytes->optimizer;
-        sum->activation_bytes += (size_t)stage->n_act_slots * bytes->act_per_mb;
-        sum->keep_bytes += (size_t)stage->n_keep_slots * bytes->keep_per_mb + bytes->keep_fused;
-        sum->buffer_bytes += bytes->scratch + channel_bytes(plan, s);
-    }
-    sum->total_bytes =
-        sum->state_bytes + sum->activation_bytes + sum->keep_bytes + sum->buffer_bytes;
-}
-
-static void plan_memory(sc_plan *plan)
-{
-    for (int s = 0; s < plan->n_stages; s++) {
-        sc_plan_stage *stage = &plan->stages[s];
-        stage->rank = plan->compute->rank_of_stage[s];
-        stage->n_act_slots = sc_validate_peak(plan->compute, stage->rank, s);
-        stage->n_keep_slots = sc_validate_peak_pending_w(plan->compute, stage->rank, s);
-    }
-    for (int r = 0; r < plan->n_ranks; r++) {
-        add_up_rank(plan, r);
-    }
-}
-
-static sc_status check_cap(const sc_job *job, const sc_plan *plan, sc_err *err)
-{
-    if (job->peak_memory_gib <= 0) {
-        return SC_OK;
-    }
-    int worst = 0;
-    for (int r = 1; r < plan->n_ranks; r++) {
-        worst = plan->ranks[r].total_bytes > plan->ranks[worst].total_bytes ? r : worst;
-    }
-    const sc_plan_rank *rank = &plan->ranks[worst];
-    if ((double)rank->total_bytes <= job->peak_memory_gib * GIB) {
-        return SC_OK;
-    }
-    return sc_status_fail(
-        err, SC_LIMIT,
-        "%s: memory.cap_gib: rank %d needs %.3f GiB (weights, gradients and optimizer %.3f, "
-        "activations %.3f, kept gradients %.3f, buffers %.3f), over the cap of %g; take more "
-        "stages, a smaller micro_batch_size or a schedule with fewer live microbatches",
-        job->path, worst, (double)rank->total_bytes / GIB, (double)rank->state_bytes / GIB,
-        (double)rank->activation_bytes / GIB, (double)rank->keep_bytes / GIB,
-        (double)rank->buffer_bytes / GIB, job->peak_memory_gib);
-}
-
-/* Costs in ms for a paced job, in FLOPs for a model; only their ratios matter for the bubble. */
-static void fill_costs(const sc_job *job, const sc_plan *plan, sc_stage_cost *costs)
+void sc_planner_costs(const sc_job *job, const sc_plan *plan, sc_stage_cost *costs)
 {
     if (job->device == SC_JOB_PACED) {
         sc_simulate_uniform_costs(plan->compute, job->pace_f_ms, job->pace_i_ms, job->pace_w_ms,
@@ -156,7 +216,7 @@ static sc_status predict_bubble(const sc_job *job, sc_plan *plan, sc_err *err)
     if (stages == NULL) {
         return no_memory(err);
     }
-    fill_costs(job, plan, stages);
+    sc_planner_costs(job, plan, stages);
     bool is_paced = job->device == SC_JOB_PACED;
     const sc_costs costs = {.stages = stages, .comm = is_paced ? job->pace_comm_ms : 0};
     SC_TRY(sc_simulate_run(plan->compute, &costs, &timeline, err));
@@ -169,16 +229,17 @@ static sc_status predict_bubble(const sc_job *job, sc_plan *plan, sc_err *err)
         rank.i += stages[s].i / plan->n_ranks;
         rank.w += stages[s].w / plan->n_ranks;
     }
-    const sc_gen_info *info = sc_gen_find(job->schedule);
+    const sc_gen_info *info = sc_gen_find(plan->schedule);
     const sc_gen_params params = {
-        .n_ranks = plan->n_ranks, .n_mb = plan->n_mb, .n_chunks = plan->n_stages / plan->n_ranks};
+        .n_ranks = plan->n_ranks, .n_mb = plan->n_mb, .n_chunks = plan->n_chunks};
     plan->bubble_closed = info == NULL || info->closed_bubble == NULL
                               ? NAN
                               : info->closed_bubble(&params, rank.f, rank.i, rank.w);
     return SC_OK;
 }
 
-sc_status sc_planner_make(const sc_job *job, sc_plan **out, sc_err *err)
+sc_status sc_planner_make(const sc_job *job, const sc_plan_request *request, sc_plan **out,
+                          sc_err *err)
 {
     sc_status status = SC_OK;
     sc_plan *plan = calloc(1, sizeof *plan);
@@ -186,7 +247,7 @@ sc_status sc_planner_make(const sc_job *job, sc_plan **out, sc_err *err)
         return no_memory(err);
     }
     sc_arena_init(&plan->arena, 0);
-    SC_GOTO(make_schedule(job, plan, err));
+    SC_GOTO(make_schedule(job, request, plan, err));
     plan->stages = sc_arena_alloc(&plan->arena, (size_t)plan->n_stages, sizeof *plan->stages);
     plan->ranks = sc_arena_alloc(&plan->arena, (size_t)plan->n_ranks, sizeof *plan->ranks);
     if (plan->stages == NULL || plan->ranks == NULL) {
@@ -198,8 +259,7 @@ sc_status sc_planner_make(const sc_job *job, sc_plan **out, sc_err *err)
     } else {
         SC_GOTO(plan_model(job, plan, err));
     }
-    plan_memory(plan);
-    SC_GOTO(check_cap(job, plan, err));
+    SC_GOTO(sc_planner_memory_add(job, plan, err));
     SC_GOTO(predict_bubble(job, plan, err));
     *out = plan;
     plan = NULL;
@@ -219,4 +279,21 @@ void sc_planner_free(sc_plan **plan)
     sc_arena_done(&(*plan)->arena);
     free(*plan);
     *plan = NULL;
+}
+
+bool sc_planner_is_same_layout(const sc_plan *a, const sc_plan *b)
+{
+    if (a->n_ranks != b->n_ranks || a->n_stages != b->n_stages) {
+        return false;
+    }
+    for (int s = 0; s < a->n_stages; s++) {
+        const sc_stage_range *x = &a->stages[s].range;
+        const sc_stage_range *y = &b->stages[s].range;
+        if (a->stages[s].rank != b->stages[s].rank || x->block_begin != y->block_begin ||
+            x->block_end != y->block_end || x->has_embed != y->has_embed ||
+            x->has_head != y->has_head) {
+            return false;
+        }
+    }
+    return true;
 }

@@ -71,7 +71,7 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
                     plan->n_mb, job->pace_f_ms, job->pace_i_ms, job->pace_w_ms, job->pace_comm_ms);
     }
     sc_text_add(text, "steps     %d\n", job->steps);
-    sc_text_add(text, "schedule  %s, %d stage%s; bubble ", job->schedule, plan->n_stages,
+    sc_text_add(text, "schedule  %s, %d stage%s; bubble ", plan->schedule, plan->n_stages,
                 plan->n_stages == 1 ? "" : "s");
     add_percent(text, plan->bubble_closed);
     sc_text_add(text, " by closed form, ");

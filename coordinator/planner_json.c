@@ -37,7 +37,7 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
     sc_text_add(text, ",\n  ");
     add_text(text, "device", is_paced ? "paced" : "cpu");
     sc_text_add(text, ",\n  ");
-    add_text(text, "schedule", job->schedule);
+    add_text(text, "schedule", plan->schedule);
     sc_text_add(text,
                 ",\n  \"pipeline_parallel\": %d,\n  \"n_stages\": %d,\n  \"num_microbatches\": %d",
                 plan->n_ranks, plan->n_stages, plan->n_mb);

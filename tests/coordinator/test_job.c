@@ -230,8 +230,6 @@ static void test_rules_between_keys(void **state)
     expect_error(12, "  layers_per_stage: [6, 2]",
                  "job.yaml:12:21: parallel.layers_per_stage: the entries add up to 8, not to "
                  "model.n_layer 6; take off 2");
-    expect_error(3, "schedule: 2f2b",
-                 "job.yaml:3:11: schedule: '2f2b' is no schedule; choose one of gpipe, 1f1b");
     expect_error(
         1, "name: a/b",
         "job.yaml:1:7: name: 'a/b' cannot name a folder; use 1 to 64 of A-Z a-z 0-9 . _ -");

@@ -45,7 +45,7 @@ static sc_plan *make(const sc_job *job)
 {
     sc_plan *plan = NULL;
     sc_err err = {0};
-    if (sc_planner_make(job, &plan, &err) != SC_OK) {
+    if (sc_plan_load(job, job->schedule, NULL, &plan, &err) != SC_OK) {
         fail_msg("%s", err.text);
     }
     return plan;
@@ -92,7 +92,8 @@ static void test_bytes_add_up(void **state)
         assert_int_equal(rank->keep_bytes, bytes.keep_fused);
         size_t n_channels = r == 1 ? 4 : 2; // both ways to each neighbour
         assert_int_equal(rank->buffer_bytes,
-                         bytes.scratch + n_channels * SC_PLAN_CHANNEL_SLOTS * bytes.message);
+                         bytes.scratch + n_channels * SC_PLAN_CHANNEL_SLOTS *
+                                             (bytes.message + SC_PLAN_TRAILER_BYTES));
         assert_int_equal(rank->total_bytes, rank->state_bytes + rank->activation_bytes +
                                                 rank->keep_bytes + rank->buffer_bytes);
     }
@@ -157,7 +158,7 @@ static void test_cap_is_kept(void **state)
     sc_planner_free(&plan);
     sc_job_free(&job);
     job = parse(MODEL_JOB, tight, 1);
-    assert_int_equal(sc_planner_make(job, &plan, &err), SC_LIMIT);
+    assert_int_equal(sc_plan_load(job, job->schedule, NULL, &plan, &err), SC_LIMIT);
     assert_null(plan);
     const char start[] = "job.yaml: memory.cap_gib: rank 0 needs 0.00";
     assert_memory_equal(err.text, start, sizeof start - 1);

@@ -1,0 +1,153 @@
+#include "coordinator/planner_memory.h"
+
+#include <assert.h>
+
+#define GIB 1073741824.0
+
+enum {
+    SAVED_ALIGN = 64 // as cost.c counts and the layers allocate
+};
+
+static size_t padded_bytes(size_t n_elems)
+{
+    return (n_elems * sizeof(float) + SAVED_ALIGN - 1) / SAVED_ALIGN * SAVED_ALIGN;
+}
+
+/* The most messages that wait on this rank between its own stages `from` and `to`. */
+static size_t local_slots(const sc_plan *plan, int from, int to)
+{
+    const sc_row *row = &plan->compute->rows[plan->stages[from].rank];
+    bool is_gradient = to < from;
+    size_t n = 0;
+    size_t peak = 0;
+    for (size_t i = 0; i < row->n_actions; i++) {
+        sc_action a = row->actions[i];
+        bool is_passing = is_gradient ? a.op == SC_OP_B || a.op == SC_OP_I : a.op == SC_OP_F;
+        if (is_passing && a.stage == to) {
+            n--;
+        }
+        if (is_passing && a.stage == from) {
+            n++;
+            peak = n > peak ? n : peak;
+        }
+    }
+    return peak;
+}
+
+/* Message buffers of a stage: both ways towards each neighbour, at this end of a channel; those
+   between two stages of a rank belong to the lower one. */
+static size_t message_slots(const sc_plan *plan, int s)
+{
+    size_t n = 0;
+    for (int other = s - 1; other <= s + 1; other += 2) {
+        if (other < 0 || other >= plan->n_stages) {
+            continue;
+        }
+        if (plan->stages[other].rank != plan->stages[s].rank) {
+            n += 2 * (size_t)plan->n_message_slots;
+        } else if (other > s) {
+            n += local_slots(plan, s, other) + local_slots(plan, other, s);
+        }
+    }
+    return n;
+}
+
+/* Workers use memory row by row: F fills an activation slot, I a keep slot, W frees both; a fused B
+   has one layer's gradients beside what is live, and then frees its slot. */
+static size_t peak_bytes(const sc_plan *plan, int rank)
+{
+    const sc_row *row = &plan->compute->rows[rank];
+    size_t live = 0;
+    size_t peak = 0;
+    for (size_t i = 0; i < row->n_actions; i++) {
+        const sc_stage_bytes *bytes = &plan->stages[row->actions[i].stage].bytes;
+        sc_op op = row->actions[i].op;
+        size_t during = live + (op == SC_OP_B ? bytes->keep_fused : 0);
+        if (op == SC_OP_F) {
+            live += bytes->act_per_mb;
+        } else if (op == SC_OP_I) {
+            live += bytes->keep_per_mb;
+        } else {
+            live -= bytes->act_per_mb + (op == SC_OP_W ? bytes->keep_per_mb : 0);
+        }
+        during = live > during ? live : during;
+        peak = during > peak ? during : peak;
+    }
+    assert(live == 0);
+    return peak;
+}
+
+/* A tied embedding whose two ends are two stages of one rank has weights and gradients in both, but
+   one optimizer state; within one stage cost.c has counted it so. */
+static void count_tied_once(const sc_job *job, sc_plan *plan)
+{
+    int last = plan->n_stages - 1;
+    int rank = plan->stages[0].rank;
+    if (plan->registry == NULL || !job->model.tie_word_embeddings || last == 0 ||
+        plan->stages[last].rank != rank) {
+        return;
+    }
+    int wte = sc_registry_find(plan->registry, SC_PARAM_WTE, SC_PARAM_NO_BLOCK);
+    size_t n_elems = plan->registry->params[wte].n_elems;
+    plan->ranks[rank].n_params -= n_elems;
+    if (job->optimizer == SC_JOB_ADAMW) {
+        plan->ranks[rank].state_bytes -= 2 * padded_bytes(n_elems);
+    }
+}
+
+static void add_stage(sc_plan *plan, int s)
+{
+    const sc_plan_stage *stage = &plan->stages[s];
+    const sc_stage_bytes *bytes = &stage->bytes;
+    sc_plan_rank *sum = &plan->ranks[stage->rank];
+    sum->n_params += stage->n_params;
+    sum->state_bytes += bytes->params + bytes->grads + bytes->optimizer;
+    sum->activation_bytes += (size_t)stage->n_act_slots * bytes->act_per_mb;
+    sum->keep_bytes += (size_t)stage->n_keep_slots * bytes->keep_per_mb + bytes->keep_fused;
+    sum->buffer_bytes +=
+        bytes->scratch + message_slots(plan, s) * (bytes->message + SC_PLAN_TRAILER_BYTES);
+}
+
+static sc_status check_cap(const sc_job *job, const sc_plan *plan, sc_err *err)
+{
+    if (job->peak_memory_gib <= 0) {
+        return SC_OK;
+    }
+    int worst = 0;
+    for (int r = 1; r < plan->n_ranks; r++) {
+        worst = plan->ranks[r].total_bytes > plan->ranks[worst].total_bytes ? r : worst;
+    }
+    const sc_plan_rank *rank = &plan->ranks[worst];
+    if ((double)rank->total_bytes <= job->peak_memory_gib * GIB) {
+        return SC_OK;
+    }
+    return sc_status_fail(
+        err, SC_LIMIT,
+        "%s: memory.cap_gib: rank %d needs %.3f GiB (weights, gradients and optimizer %.3f, "
+        "activations %.3f, kept gradients %.3f, buffers %.3f), over the cap of %g; take more "
+        "stages, a smaller micro_batch_size or a schedule with fewer live microbatches",
+        job->path, worst, (double)rank->total_bytes / GIB, (double)rank->state_bytes / GIB,
+        (double)rank->activation_bytes / GIB, (double)rank->keep_bytes / GIB,
+        (double)rank->buffer_bytes / GIB, job->peak_memory_gib);
+}
+
+sc_status sc_planner_memory_add(const sc_job *job, sc_plan *plan, sc_err *err)
+{
+    for (int s = 0; s < plan->n_stages; s++) {
+        sc_plan_stage *stage = &plan->stages[s];
+        stage->rank = plan->compute->rank_of_stage[s];
+        stage->n_act_slots = sc_validate_peak(plan->compute, stage->rank, s);
+        stage->n_keep_slots = sc_validate_peak_pending_w(plan->compute, stage->rank, s);
+    }
+    for (int s = 0; s < plan->n_stages; s++) {
+        add_stage(plan, s);
+    }
+    count_tied_once(job, plan);
+    for (int r = 0; r < plan->n_ranks; r++) {
+        sc_plan_rank *rank = &plan->ranks[r];
+        rank->total_bytes =
+            rank->state_bytes + rank->activation_bytes + rank->keep_bytes + rank->buffer_bytes;
+        rank->peak_bytes = peak_bytes(plan, r);
+    }
+    return check_cap(job, plan, err);
+}

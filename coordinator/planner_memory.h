@@ -1,0 +1,13 @@
+/*
+ * planner_memory - bytes of a plan's ranks, as its workers allocate and use them. Pure.
+ */
+#ifndef SC_COORDINATOR_PLANNER_MEMORY_H
+#define SC_COORDINATOR_PLANNER_MEMORY_H
+
+#include "coordinator/planner.h"
+
+/* Fills slots and ranks of a plan whose schedule, stages' bytes and message slots are known, and
+   refuses it over the job's cap. */
+sc_status sc_planner_memory_add(const sc_job *job, sc_plan *plan, sc_err *err);
+
+#endif
