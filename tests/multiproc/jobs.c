@@ -193,12 +193,21 @@ void sc_jobs_result_free(sc_jobs_result *result)
     *result = (sc_jobs_result){.run_dir = NULL};
 }
 
+static bool is_same(double a, double b)
+{
+    uint64_t bits_a;
+    uint64_t bits_b;
+    memcpy(&bits_a, &a, sizeof bits_a);
+    memcpy(&bits_b, &b, sizeof bits_b);
+    return bits_a == bits_b;
+}
+
 void sc_jobs_expect_same(const sc_jobs_result *expected, const sc_jobs_result *result)
 {
     assert_int_equal(result->n_steps, expected->n_steps);
     for (int i = 0; i < expected->n_steps; i++) {
-        if (memcmp(&expected->losses[i], &result->losses[i], sizeof(double)) != 0 ||
-            memcmp(&expected->norms[i], &result->norms[i], sizeof(double)) != 0) {
+        if (!is_same(result->losses[i], expected->losses[i]) ||
+            !is_same(result->norms[i], expected->norms[i])) {
             fail_msg("step %d: loss %.17g and norm %.17g of [%s], but %.17g and %.17g of [%s]", i,
                      result->losses[i], result->norms[i], result->text, expected->losses[i],
                      expected->norms[i], expected->text);

@@ -19,6 +19,9 @@ enum {
     N_WORKERS = 2
 };
 
+static const char coordinator_path[] = SC_BIN_DIR "/stagecoach-coordinator";
+static const char worker_path[] = SC_BIN_DIR "/stagecoach-stage";
+
 static const sc_jobs_layout layout = {"1f1b", N_WORKERS, {5, 7}};
 
 /* The three processes. */
@@ -29,8 +32,7 @@ typedef struct trio {
 
 static sc_proc *start_coordinator(const sc_jobs *jobs, const char *job, const char *endpoint)
 {
-    const char *const argv[] = {SC_BIN_DIR "/stagecoach-coordinator", "--listen", endpoint, job,
-                                NULL};
+    const char *const argv[] = {coordinator_path, "--listen", endpoint, job, NULL};
     return sc_proc_start(&(sc_proc_config){.argv = argv, .dir = jobs->dir});
 }
 
@@ -41,14 +43,8 @@ static void start_workers(const sc_jobs *jobs, const char *endpoint, trio *t)
         char wait[16];
         snprintf(device, sizeof device, "cpu:%d", i);
         snprintf(wait, sizeof wait, "%d", SC_JOBS_PATIENCE_MS / 1000);
-        const char *const argv[] = {SC_BIN_DIR "/stagecoach-stage",
-                                    "--coordinator",
-                                    endpoint,
-                                    "--device",
-                                    device,
-                                    "--wait",
-                                    wait,
-                                    NULL};
+        const char *const argv[] = {worker_path, "--coordinator", endpoint, "--device",
+                                    device,      "--wait",        wait,     NULL};
         t->workers[i] = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = jobs->dir});
     }
 }

@@ -17,6 +17,8 @@
 /* Times in the trace have 3 decimals of a microsecond. */
 #define ROUNDING_US 0.0015
 
+static const char program[] = SC_BIN_DIR "/stagecoach";
+
 /* One "X" event. */
 typedef struct span {
     int rank;
@@ -90,8 +92,8 @@ static sc_table *show_schedule(const char *schedule, int p, int m)
     char microbatches[16];
     snprintf(ranks, sizeof ranks, "%d", p);
     snprintf(microbatches, sizeof microbatches, "%d", m);
-    sc_proc *proc = SC_PROC_RUN(SC_JOBS_PATIENCE_MS, SC_BIN_DIR "/stagecoach", "schedule", "show",
-                                schedule, "-p", ranks, "-m", microbatches, "--csv", "-");
+    sc_proc *proc = SC_PROC_RUN(SC_JOBS_PATIENCE_MS, program, "schedule", "show", schedule, "-p",
+                                ranks, "-m", microbatches, "--csv", "-");
     sc_proc_expect_exit(proc, 0, SC_JOBS_PATIENCE_MS);
     const char *text = sc_proc_text(proc, SC_PROC_OUT);
     const sc_csv_options options = {.path = "stdout"};
@@ -105,25 +107,29 @@ static sc_table *show_schedule(const char *schedule, int p, int m)
     return table;
 }
 
+/* The spans of a row; `spans` has n of this rank and those behind it. */
+static void expect_row(const sc_row *row, int rank, const span *spans, size_t n, const char *run)
+{
+    assert_true(row->n_actions > 0);
+    for (size_t i = 0; i < row->n_actions; i++) {
+        char planned[SC_ACTION_TEXT_MAX];
+        sc_action_format(row->actions[i], planned, sizeof planned);
+        if (i == n || spans[i].rank != rank ||
+            !sc_action_equals(spans[i].action, row->actions[i])) {
+            fail_msg("[%s] rank %d action %zu: the trace hasn't %s there", run, rank, i, planned);
+        }
+        if (i > 0 && spans[i].start_us < spans[i - 1].end_us - ROUNDING_US) {
+            fail_msg("[%s] rank %d: %s starts before its predecessor ends", run, rank, planned);
+        }
+    }
+}
+
 static void expect_order(const sc_table *table, const span_list *list, const char *run)
 {
     size_t at = 0;
     for (int rank = 0; rank < table->n_ranks; rank++) {
-        const sc_row *row = &table->rows[rank];
-        assert_true(row->n_actions > 0);
-        for (size_t i = 0; i < row->n_actions; i++, at++) {
-            char planned[SC_ACTION_TEXT_MAX];
-            sc_action_format(row->actions[i], planned, sizeof planned);
-            if (at == list->n || list->spans[at].rank != rank ||
-                !sc_action_equals(list->spans[at].action, row->actions[i])) {
-                fail_msg("[%s] rank %d action %zu: the trace hasn't %s there", run, rank, i,
-                         planned);
-            }
-            if (i > 0 && list->spans[at].start_us < list->spans[at - 1].end_us - ROUNDING_US) {
-                fail_msg("[%s] rank %d: %s starts before the action before it ends", run, rank,
-                         planned);
-            }
-        }
+        expect_row(&table->rows[rank], rank, list->spans + at, list->n - at, run);
+        at += table->rows[rank].n_actions;
     }
     assert_int_equal(list->n, at);
 }
@@ -177,7 +183,7 @@ static void paced(void **state)
                  "paced: {forward_ms: 1, backward_input_ms: 1, backward_weight_ms: 1}\n",
                  schedule, p, m, schedule, p, m);
         char *job = sc_tmpdir_write_text(dir, "job.yaml", text);
-        const char *const argv[] = {SC_BIN_DIR "/stagecoach", "run", job, NULL};
+        const char *const argv[] = {program, "run", job, NULL};
         sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = dir});
         sc_proc_expect_exit(proc, 0, SC_JOBS_PATIENCE_MS);
         sc_proc_free(&proc);

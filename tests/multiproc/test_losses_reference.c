@@ -41,25 +41,30 @@ static void expect_close(double value, double expected, const char *what, const 
     }
 }
 
+/* On every rank that has it. */
+static void expect_gradient(const sc_tensor_files *files, const sc_param *param,
+                            const double *expected, const char *run)
+{
+    for (int r = 0; r < files->n_ranks; r++) {
+        const float *grad = sc_tensor_files_find(files, r, param);
+        double d = grad == NULL ? 0 : distance(grad, expected, param->n_elems);
+        if (!(d <= TOLERANCE)) {
+            fail_msg("[%s] gradient of %s on rank %d is off by %.3g", run, param->name, r, d);
+        }
+        if (d > worst) {
+            worst = d;
+            snprintf(worst_text, sizeof worst_text, "%s of [%s]", param->name, run);
+        }
+    }
+}
+
 static void expect_gradients(const sc_whole_model *whole, const sc_jobs_result *result)
 {
     sc_tensor_files files;
     sc_tensor_files_load(result, "gradients", whole->registry, &files);
     sc_tensor_files_expect_whole(&files, whole->registry, result->text);
     for (int i = 0; i < whole->registry->n_params; i++) {
-        const sc_param *param = &whole->registry->params[i];
-        for (int r = 0; r < files.n_ranks; r++) {
-            const float *grad = sc_tensor_files_find(&files, r, param);
-            double d = grad == NULL ? 0 : distance(grad, whole->grads[i], param->n_elems);
-            if (!(d <= TOLERANCE)) {
-                fail_msg("[%s] gradient of %s on rank %d is off by %.3g", result->text, param->name,
-                         r, d);
-            }
-            if (d > worst) {
-                worst = d;
-                snprintf(worst_text, sizeof worst_text, "%s of [%s]", param->name, result->text);
-            }
-        }
+        expect_gradient(&files, &whole->registry->params[i], whole->grads[i], result->text);
     }
     sc_tensor_files_free(&files);
 }
