@@ -1,6 +1,7 @@
 #include "cli/scheduleview.h"
 
 #include "cli/cmd.h"
+#include "cli/png.h"
 #include "schedules/gantt.h"
 #include "schedules/svg.h"
 #include "schedules/trace.h"
@@ -14,23 +15,65 @@ enum {
     TITLE_MAX = 200
 };
 
-/* Peak of a rank in microbatches: each of its stages holds a part of one. */
-static double peak_of(const sc_table *table, int rank)
+double sc_scheduleview_peak(const sc_table *table, int rank)
 {
-    int n_stages = 0;
-    for (int stage = 0; stage < table->n_stages; stage++) {
-        n_stages += table->rank_of_stage[stage] == rank;
-    }
-    return (double)sc_validate_peak(table, rank, -1) / n_stages;
+    return (double)sc_validate_peak(table, rank, -1) * table->n_ranks / table->n_stages;
 }
 
-/* (cost - m(F + I + W)) / cost; a forward-only table has only F to do. */
-static double bubble_of(const sc_scheduleview *view)
+sc_scheduleview_bubbles sc_scheduleview_measure(const sc_timeline *timeline)
 {
-    sc_scheduleview_costs costs = view->costs;
-    double work = view->table->is_forward_only ? costs.f : costs.f + costs.i + costs.w;
-    double cost = view->timeline->cost;
-    return cost > 0 ? (cost - view->table->n_mb * work) / cost : 0;
+    double idle = timeline->makespan - timeline->ideal;
+    return (sc_scheduleview_bubbles){
+        .of_cost = timeline->bubble,
+        .of_total = timeline->makespan > 0 ? idle / timeline->makespan : 0,
+        .of_ideal = timeline->ideal > 0 ? idle / timeline->ideal : 0,
+    };
+}
+
+/* Marks the stages that have actions in a row; with replicated stages, placement alone does not
+   tell. */
+static void find_stages(const sc_row *row, bool *has_stage, int n_stages)
+{
+    memset(has_stage, 0, (size_t)n_stages * sizeof *has_stage);
+    for (size_t i = 0; i < row->n_actions; i++) {
+        has_stage[row->actions[i].stage] = true;
+    }
+}
+
+static bool add_number(cJSON *array, double value)
+{
+    cJSON *number = cJSON_CreateNumber(value);
+    return number != NULL && cJSON_AddItemToArray(array, number);
+}
+
+static bool add_bubbles(const sc_timeline *timeline, cJSON *root)
+{
+    sc_scheduleview_bubbles bubbles = sc_scheduleview_measure(timeline);
+    cJSON *object = cJSON_AddObjectToObject(root, "bubbles");
+    return object != NULL &&
+           cJSON_AddNumberToObject(object, "zero_bubble", bubbles.of_cost) != NULL &&
+           cJSON_AddNumberToObject(object, "gpipe", bubbles.of_total) != NULL &&
+           cJSON_AddNumberToObject(object, "megatron", bubbles.of_ideal) != NULL;
+}
+
+/* "peak": microbatches of each rank; "ranks": which stages each has. */
+static bool add_ranks(const sc_table *table, cJSON *root)
+{
+    bool *has_stage = calloc((size_t)table->n_stages, sizeof *has_stage);
+    cJSON *peaks = cJSON_AddArrayToObject(root, "peak");
+    cJSON *ranks = cJSON_AddArrayToObject(root, "ranks");
+    bool ok = has_stage != NULL && peaks != NULL && ranks != NULL;
+    for (int rank = 0; ok && rank < table->n_ranks; rank++) {
+        find_stages(&table->rows[rank], has_stage, table->n_stages);
+        cJSON *stages = cJSON_CreateArray();
+        ok = stages != NULL && cJSON_AddItemToArray(ranks, stages) &&
+             add_number(peaks, sc_scheduleview_peak(table, rank));
+        for (int stage = 0; ok && stage < table->n_stages; stage++) {
+            ok = !has_stage[stage] || add_number(stages, stage);
+        }
+    }
+    free(has_stage);
+    return ok;
 }
 
 /* Fills the JSON object; false when out of memory. */
@@ -49,15 +92,12 @@ static bool fill_json(const sc_scheduleview *view, cJSON *root)
     if (view->timeline != NULL) {
         ok = ok && cJSON_AddNumberToObject(root, "cost", view->timeline->cost) != NULL &&
              cJSON_AddNumberToObject(root, "makespan", view->timeline->makespan) != NULL &&
-             cJSON_AddNumberToObject(root, "bubble", bubble_of(view)) != NULL;
+             cJSON_AddNumberToObject(root, "ideal", view->timeline->ideal) != NULL &&
+             cJSON_AddNumberToObject(root, "bubble", view->timeline->bubble) != NULL &&
+             add_bubbles(view->timeline, root);
     }
-    cJSON *peaks = cJSON_AddArrayToObject(root, "peak");
-    ok = ok && peaks != NULL;
-    for (int rank = 0; ok && rank < table->n_ranks; rank++) {
-        cJSON *peak = cJSON_CreateNumber(peak_of(table, rank));
-        ok = peak != NULL && cJSON_AddItemToArray(peaks, peak);
-    }
-    ok = ok && cJSON_AddBoolToObject(root, "ordered_w", view->report->has_ordered_w) != NULL &&
+    ok = ok && add_ranks(table, root) &&
+         cJSON_AddBoolToObject(root, "ordered_w", view->report->has_ordered_w) != NULL &&
          cJSON_AddBoolToObject(root, "blocking_deadlock", view->report->is_blocking_deadlock) !=
              NULL;
     if (view->report->is_blocking_deadlock) {
@@ -96,22 +136,51 @@ sc_status sc_scheduleview_print_gantt(const sc_scheduleview *view, int width, bo
 void sc_scheduleview_print_summary(const sc_scheduleview *view)
 {
     const sc_table *table = view->table;
-    (void)printf("%s: p %d, stages %d, m %d%s;", table->name, table->n_ranks, table->n_stages,
+    const sc_timeline *timeline = view->timeline;
+    (void)printf("%s: p %d, stages %d, m %d%s", table->name, table->n_ranks, table->n_stages,
                  table->n_mb, table->is_forward_only ? ", forward only" : "");
-    if (view->timeline != NULL) {
-        (void)printf(" cost %.6g, makespan %.6g, bubble %.2f %%;", view->timeline->cost,
-                     view->timeline->makespan, 100 * bubble_of(view));
+    if (timeline == NULL) {
+        (void)putchar('\n');
+        return;
     }
-    (void)printf(" peak");
+    sc_scheduleview_bubbles bubbles = sc_scheduleview_measure(timeline);
+    (void)printf("; cost %.6g, makespan %.6g, ideal %.6g\n", timeline->cost, timeline->makespan,
+                 timeline->ideal);
+    (void)printf("bubble %.2f %% of the cost (Zero Bubble's convention), %.2f %% of the makespan "
+                 "(GPipe's), %.2f %% of the ideal (Megatron-LM's)\n",
+                 100 * bubbles.of_cost, 100 * bubbles.of_total, 100 * bubbles.of_ideal);
+    (void)printf("peak");
     for (int rank = 0; rank < table->n_ranks; rank++) {
-        (void)printf(" %.4g", peak_of(table, rank));
+        (void)printf(" %.4g", sc_scheduleview_peak(table, rank));
     }
     (void)printf(" microbatches on rank 0%s\n", table->n_ranks > 1 ? ", 1, ..." : "");
 }
 
-void sc_scheduleview_print_report(const sc_scheduleview *view)
+/* "rank 0: stages 0 7, peak 4.5 microbatches" of every rank. */
+static sc_status print_placement(const sc_table *table, sc_err *err)
+{
+    bool *has_stage = calloc((size_t)table->n_stages, sizeof *has_stage);
+    if (has_stage == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "out of memory for %d stages", table->n_stages);
+    }
+    for (int rank = 0; rank < table->n_ranks; rank++) {
+        find_stages(&table->rows[rank], has_stage, table->n_stages);
+        (void)printf("rank %d: stages", rank);
+        for (int stage = 0; stage < table->n_stages; stage++) {
+            if (has_stage[stage]) {
+                (void)printf(" %d", stage);
+            }
+        }
+        (void)printf(", peak %.4g microbatches\n", sc_scheduleview_peak(table, rank));
+    }
+    free(has_stage);
+    return SC_OK;
+}
+
+sc_status sc_scheduleview_print_report(const sc_scheduleview *view, sc_err *err)
 {
     const sc_validate_report *report = view->report;
+    SC_TRY(print_placement(view->table, err));
     if (report->is_blocking_deadlock) {
         (void)printf("where every SEND and RECV blocks in place: %s (this engine's sends do not "
                      "block)\n",
@@ -122,6 +191,7 @@ void sc_scheduleview_print_report(const sc_scheduleview *view)
     (void)printf("weight gradients of a stage in microbatch order: %s\n",
                  report->has_ordered_w ? "yes"
                                        : "no (losses will not be bit-equal to other schedules')");
+    return SC_OK;
 }
 
 sc_status sc_scheduleview_print_rows(const sc_table *table, sc_err *err)
@@ -140,17 +210,31 @@ static void write_title(const sc_scheduleview *view, char *out, size_t n)
     sc_scheduleview_costs costs = view->costs;
     (void)snprintf(out, n, "%s, p = %d, m = %d, F,I,W,COMM = %.6g,%.6g,%.6g,%.6g: bubble %.2f %%",
                    view->table->name, view->table->n_ranks, view->table->n_mb, costs.f, costs.i,
-                   costs.w, costs.comm, 100 * bubble_of(view));
+                   costs.w, costs.comm, 100 * view->timeline->bubble);
 }
 
-sc_status sc_scheduleview_write_svg(const sc_scheduleview *view, const char *path, sc_err *err)
+static sc_status draw(const sc_scheduleview *view, char **out, sc_err *err)
 {
     char title[TITLE_MAX];
     write_title(view, title, sizeof title);
     sc_svg_panel panel = sc_svg_panel_of(title, view->timeline);
+    return sc_svg_write(&panel, 1, &(sc_svg_options){0, NULL}, out, err);
+}
+
+sc_status sc_scheduleview_write_svg(const sc_scheduleview *view, const char *path, sc_err *err)
+{
     char *text = NULL;
-    SC_TRY(sc_svg_write(&panel, 1, &(sc_svg_options){0, NULL}, &text, err));
+    SC_TRY(draw(view, &text, err));
     sc_status status = sc_cmd_write_file(path, text, strlen(text), err);
+    free(text);
+    return status;
+}
+
+sc_status sc_scheduleview_write_png(const sc_scheduleview *view, const char *path, sc_err *err)
+{
+    char *text = NULL;
+    SC_TRY(draw(view, &text, err));
+    sc_status status = sc_png_write(text, strlen(text), path, err);
     free(text);
     return status;
 }

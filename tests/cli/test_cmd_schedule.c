@@ -94,8 +94,10 @@ static void test_show(void **state)
     expect_part(out_of(proc), "rank 0 |F0F1....B0--F2B1--..B2--|\n"
                               "rank 1 |..F0B0--F1B1--F2B2--....|\n");
     expect_end(proc, 0,
-               "1f1b: p 2, stages 2, m 3; cost 12, makespan 12, bubble 25.00 %; peak 2 1 "
-               "microbatches",
+               "1f1b: p 2, stages 2, m 3; cost 12, makespan 12, ideal 9\n"
+               "bubble 25.00 % of the cost (Zero Bubble's convention), 25.00 % of the makespan "
+               "(GPipe's), 33.33 % of the ideal (Megatron-LM's)\n"
+               "peak 2 1 microbatches on rank 0, 1, ...\n",
                "");
     expect_end(RUN("schedule", "show", "1f1b", "-p", "2", "-m", "3", "--lowered"), 0,
                "rank 1: 1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RECV_F2,1F2,1B2,"
@@ -143,7 +145,10 @@ static void test_files(void **state)
     cJSON_Delete(root);
     free(text);
     sc_proc *proc = RUN("schedule", "check", csv);
-    expect_part(out_of(proc), "s.csv: ok\n1f1b: p 3, stages 3, m 4;");
+    expect_part(out_of(proc), "s.csv: ok\n1f1b: p 3, stages 3, m 4\n"
+                              "rank 0: stages 0, peak 3 microbatches\n"
+                              "rank 1: stages 1, peak 2 microbatches\n"
+                              "rank 2: stages 2, peak 1 microbatches\n");
     expect_end(proc, 0, "where every SEND and RECV blocks in place: deadlock: rank ", "");
     root = json_of(RUN("schedule", "simulate", csv, "--costs", "1,1,1,0.5", "--json"), 0);
     cJSON *shown = json_of(
@@ -210,7 +215,7 @@ static void test_usage(void **state)
         int code;
         const char *why;
     } cases[] = {
-        {{PROGRAM, "schedule"}, 2, "say list, show, check or simulate"},
+        {{PROGRAM, "schedule"}, 2, "say list, show, compare, check or simulate"},
         {{PROGRAM, "schedule", "draw"}, 2, "unknown word 'draw'"},
         {{PROGRAM, "schedule", "list", "x"}, 2, "'x' is left over"},
         {{PROGRAM, "schedule", "show"}, 2, "show needs NAME"},
