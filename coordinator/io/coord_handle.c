@@ -1,9 +1,7 @@
 #include "base/log.h"
 #include "coordinator/io/coord.h"
-#include "coordinator/metrics.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -268,32 +266,13 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
     }
 }
 
-/* The state as JSON, malloc; NULL when out of memory. */
-static char *format_status(const sc_coord *c)
-{
-    cJSON *object = cJSON_CreateObject();
-    bool is_whole =
-        cJSON_AddStringToObject(object, "job", c->job->name) != NULL &&
-        cJSON_AddStringToObject(object, "phase", sc_steploop_phase_text(c->steps.phase)) != NULL &&
-        cJSON_AddNumberToObject(object, "step", (double)c->steps.n_done) != NULL &&
-        cJSON_AddNumberToObject(object, "steps", c->job->steps) != NULL &&
-        cJSON_AddNumberToObject(object, "workers", sc_coord_peers_count_workers(c)) != NULL &&
-        cJSON_AddNumberToObject(object, "workers_needed", c->plan->n_ranks) != NULL &&
-        sc_metrics_add_real(object, "loss", c->steps.n_done > 0 ? c->last_loss : NAN) &&
-        cJSON_AddStringToObject(object, "run_dir", sc_store_path(c->config->store)) != NULL;
-    char *text = is_whole ? cJSON_PrintUnformatted(object) : NULL;
-    cJSON_Delete(object);
-    return text;
-}
-
 static void handle_control(sc_coord *c, sc_coord_peer *peer, const sc_msg_control *control)
 {
     char text[256] = "";
     char *state = NULL;
     sc_status status = SC_OK;
     if (strcmp(control->verb, "status") == 0) {
-        state = format_status(c);
-        status = state == NULL ? SC_NO_MEMORY : SC_OK;
+        status = sc_coord_status_json(c, sc_coord_loop_now_ns(), &state, NULL);
     } else if (strcmp(control->verb, "stop") == 0) {
         snprintf(text, sizeof text, "stopping");
         sc_steploop_finish(&c->steps, SC_INTERRUPTED, "stopped on request");

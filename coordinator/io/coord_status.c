@@ -1,7 +1,8 @@
 #include "coordinator/io/coord.h"
+#include "coordinator/metrics.h"
 
 #include <cjson/cJSON.h>
-#include <stdlib.h>
+#include <math.h>
 
 enum {
     DESCRIPTION_MAX = 512
@@ -16,7 +17,7 @@ static bool add_numbers(const sc_coord *c, cJSON *object)
            cJSON_AddNumberToObject(object, "steps", c->job->steps) != NULL &&
            cJSON_AddNumberToObject(object, "workers", sc_coord_peers_count_workers(c)) != NULL &&
            cJSON_AddNumberToObject(object, "workers_needed", c->plan->n_ranks) != NULL &&
-           cJSON_AddNumberToObject(object, "loss", c->last_loss) != NULL &&
+           sc_metrics_add_real(object, "loss", c->steps.n_done > 0 ? c->last_loss : NAN) &&
            cJSON_AddStringToObject(object, "run_dir", sc_store_path(c->config->store)) != NULL;
 }
 
