@@ -47,8 +47,8 @@ static sc_status compile_plan(sc_epoch *ep, sc_err *err)
     }
     ep->table->is_lowered = true;
     SC_TRY(sc_table_row_parse(ep->table, (int)a->rank, a->row, strlen(a->row), err));
-    return sc_executor_compile_row(ep->table, (int)a->rank, CHANNEL_SLOTS, &ep->arena, &ep->ex,
-                                   err);
+    return sc_executor_compile_row(ep->table, (int)a->rank, (int)a->n_message_slots, &ep->arena,
+                                   &ep->ex, err);
 }
 
 static sc_status open_model(sc_epoch *ep, sc_err *err)
