@@ -2,6 +2,10 @@
 
 #include "schedules/gen_1f1b.h"
 #include "schedules/gen_gpipe.h"
+#include "schedules/gen_interleaved.h"
+#include "schedules/gen_looped_bfs.h"
+#include "schedules/gen_zb.h"
+#include "schedules/gen_zb_auto.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +27,50 @@ static const sc_gen_info GENERATORS[] = {
         .default_chunks = 1,
         .closed_bubble = sc_gen_1f1b_closed_bubble,
         .make = sc_gen_1f1b_make,
+    },
+    {
+        .name = "interleaved",
+        .summary = "1F1B over several stages a rank (Narayanan et al., arXiv 2104.04473)",
+        .constraints = "v >= 2; any p, m, group",
+        .default_chunks = 2,
+        .closed_bubble = sc_gen_interleaved_closed_bubble,
+        .make = sc_gen_interleaved_make,
+    },
+    {
+        .name = "looped-bfs",
+        .summary = "all forwards stage by stage, then all backwards (Lamy-Poirier, arXiv "
+                   "2211.05953)",
+        .constraints = "any p, v, m",
+        .default_chunks = 2,
+        .closed_bubble = sc_gen_looped_bfs_closed_bubble,
+        .make = sc_gen_looped_bfs_make,
+    },
+    {
+        .name = "zb-h1",
+        .summary = "1F1B with W's in the bubble, memory of 1F1B (Qi et al., arXiv 2401.10241)",
+        .constraints = "v = 1; any p, m",
+        .default_chunks = 1,
+        .has_split = true,
+        .closed_bubble = sc_gen_zb_closed_bubble_h1,
+        .make = sc_gen_zb_make_h1,
+    },
+    {
+        .name = "zb-h2",
+        .summary = "twice the warm-up: no bubble but memory of 2p - 1 (Qi et al., arXiv "
+                   "2401.10241)",
+        .constraints = "v = 1; any p, m",
+        .default_chunks = 1,
+        .has_split = true,
+        .closed_bubble = sc_gen_zb_closed_bubble_h2,
+        .make = sc_gen_zb_make_h2,
+    },
+    {
+        .name = "zb-auto",
+        .summary = "ordered for given times within a memory limit (Qi et al., arXiv 2401.10241)",
+        .constraints = "v = 1; any p, m; limit of 1 microbatch or more",
+        .default_chunks = 1,
+        .has_split = true,
+        .make = sc_gen_zb_auto_make,
     },
 };
 
