@@ -22,6 +22,8 @@ enum {
     KEY_RUNS_DIR,
     KEY_NAME,
     KEY_DRY_RUN,
+    KEY_ROTATE,
+    KEY_ROTATE_EVERY,
     KEY_LOG,
     KEY_INSECURE,
     KEY_KEYS
@@ -56,6 +58,8 @@ static const struct argp_option option_list[] = {
     {"json", 'j', NULL, 0, "with --dry-run: as JSON", 0},
     {"keys", KEY_KEYS, NULL, 0,
      "list every key of a job file with type, limits, default and meaning", 0},
+    {"rotate", KEY_ROTATE, "A,B,...", 0, "let schedules take turns in this one job", 0},
+    {"rotate-every", KEY_ROTATE_EVERY, "STEPS", 0, "length of a turn, 4 or more (default 8)", 0},
     {"log", KEY_LOG, "FILE", 0, "append the log to FILE instead of writing it to stderr", 0},
     {"insecure", KEY_INSECURE, NULL, 0,
      "allow --listen beyond loopback although nothing authenticates peers", 0},
@@ -80,6 +84,16 @@ static void add_override(options *o, const char *arg, struct argp_state *state)
         argp_error(state, "--set: more than %d overrides", OVERRIDES_MAX);
     }
     o->overrides[o->n_overrides++] = arg;
+}
+
+static void parse_turn(options *o, const char *arg, struct argp_state *state)
+{
+    char *end;
+    long n = strtol(arg, &end, 10);
+    if (*end != '\0' || end == arg || n < 4 || n > 1000000) {
+        argp_error(state, "--rotate-every %s: 4 or more steps are needed, one is a warm-up", arg);
+    }
+    o->coord.rotate_every = (int)n;
 }
 
 static error_t parse_end(options *o, int key, char *arg, struct argp_state *state)
@@ -118,6 +132,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_NAME:
         o->coord.name = arg;
+        return 0;
+    case KEY_ROTATE:
+        o->coord.rotate = arg;
+        return 0;
+    case KEY_ROTATE_EVERY:
+        parse_turn(o, arg, state);
         return 0;
     case KEY_DRY_RUN:
         o->is_dry_run = true;
@@ -227,7 +247,7 @@ int main(int argc, char **argv)
         NULL,
         NULL,
         NULL};
-    options o = {.coord = {.listen = "tcp://127.0.0.1:*", .announce_fd = -1}};
+    options o = {.coord = {.listen = "tcp://127.0.0.1:*", .announce_fd = -1, .rotate_every = 8}};
     sc_err err = {.status = SC_OK};
     argp_err_exit_status = sc_status_exit_code(SC_USAGE);
     argp_parse(&parser, argc, argv, 0, NULL, &o);

@@ -17,7 +17,8 @@ const char *sc_steploop_phase_text(sc_steploop_phase phase)
 sc_status sc_steploop_init(sc_steploop *loop, const sc_steploop_config *config, sc_arena *arena,
                            sc_err *err)
 {
-    *loop = (sc_steploop){.config = *config, .phase_ns = config->start_ns};
+    *loop = (sc_steploop){
+        .config = *config, .phase_ns = config->start_ns, .swap_at = SC_STEPLOOP_NO_SWAP};
     size_t n = (size_t)config->n_ranks;
     loop->has_answered = sc_arena_alloc(arena, n, sizeof *loop->has_answered);
     loop->n_reported = sc_arena_alloc(arena, n, sizeof *loop->n_reported);
@@ -84,6 +85,28 @@ sc_status sc_steploop_on_report(sc_steploop *loop, int rank, uint64_t step, sc_e
     return SC_OK;
 }
 
+sc_status sc_steploop_swap(sc_steploop *loop, uint64_t at, sc_err *err)
+{
+    if (loop->phase != SC_STEPLOOP_TRAINING) {
+        return sc_status_fail(err, SC_INVALID, "no swap while %s: only while training",
+                              sc_steploop_phase_text(loop->phase));
+    }
+    if (loop->swap_at != SC_STEPLOOP_NO_SWAP) {
+        return sc_status_fail(err, SC_EXISTS, "a swap before step %llu waits already",
+                              (unsigned long long)loop->swap_at);
+    }
+    if (at < loop->n_issued || at >= loop->config.n_steps) {
+        return sc_status_fail(
+            err, SC_INVALID,
+            "no swap before step %llu: steps up to %llu are issued and the job has "
+            "%llu; choose %llu or later",
+            (unsigned long long)at, (unsigned long long)loop->n_issued,
+            (unsigned long long)loop->config.n_steps, (unsigned long long)loop->n_issued);
+    }
+    loop->swap_at = at;
+    return SC_OK;
+}
+
 void sc_steploop_finish(sc_steploop *loop, sc_status status, const char *text)
 {
     if (loop->phase == SC_STEPLOOP_FINISHED) {
@@ -107,6 +130,7 @@ static void list_missing(const sc_steploop *loop, char *out, size_t n)
 
 void sc_steploop_tick(sc_steploop *loop, int64_t now_ns)
 {
+    loop->now_ns = now_ns;
     char text[SC_ERR_TEXT_MAX];
     char missing[256];
     int64_t waited_ns = now_ns - loop->phase_ns;
@@ -141,7 +165,13 @@ static bool next_in_training(sc_steploop *loop, sc_steploop_effect *out)
         sc_steploop_finish(loop, SC_OK, "");
         return sc_steploop_next(loop, out);
     }
-    if (loop->n_issued < loop->config.n_steps &&
+    if (loop->n_done == loop->swap_at) {
+        loop->swap_at = SC_STEPLOOP_NO_SWAP;
+        enter(loop, SC_STEPLOOP_BINDING, loop->now_ns);
+        *out = (sc_steploop_effect){.type = SC_STEPLOOP_ASSIGN, .step = loop->n_done};
+        return true;
+    }
+    if (loop->n_issued < loop->config.n_steps && loop->n_issued < loop->swap_at &&
         loop->n_issued - loop->n_done < SC_STEPLOOP_WINDOW) {
         *out = (sc_steploop_effect){.type = SC_STEPLOOP_STEP, .step = loop->n_issued++};
         return true;

@@ -35,6 +35,8 @@ typedef enum sc_steploop_phase {
 } sc_steploop_phase;
 #undef SC_STEPLOOP_PHASE_ENUM
 
+#define SC_STEPLOOP_NO_SWAP UINT64_MAX
+
 typedef struct sc_steploop_config {
     int n_ranks;
     uint64_t n_steps;
@@ -65,8 +67,10 @@ typedef struct sc_steploop {
     bool *has_answered;   // (n_ranks) in this phase
     uint64_t *n_reported; // (n_ranks) steps reported by each
     int64_t phase_ns;     // when this phase began
+    int64_t now_ns;       // of the latest tick
     uint64_t n_issued;    // steps
     uint64_t n_done;      // steps
+    uint64_t swap_at;     // a new plan epoch begins before this step; SC_STEPLOOP_NO_SWAP: none
     bool is_finish_told;
     sc_status status;
     char text[SC_ERR_TEXT_MAX];
@@ -85,6 +89,10 @@ void sc_steploop_on_workers(sc_steploop *loop, int n_workers, int64_t now_ns);
 sc_status sc_steploop_on_answer(sc_steploop *loop, int rank, int64_t now_ns, sc_err *err);
 /* Rank reported a step; they must come in order. */
 sc_status sc_steploop_on_report(sc_steploop *loop, int rank, uint64_t step, sc_err *err);
+/* A new plan epoch before step `at`: steps from there on wait until those before are done, then
+   ASSIGN comes again. SC_INVALID, naming the first step that is possible, when `at` was issued
+   already or is no step of the job; SC_EXISTS when another swap waits. Only while training. */
+sc_status sc_steploop_swap(sc_steploop *loop, uint64_t at, sc_err *err);
 /* Ends the job; the first call counts. */
 void sc_steploop_finish(sc_steploop *loop, sc_status status, const char *text);
 /* Checks the time limits. The texts name who is missing. */

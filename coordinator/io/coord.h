@@ -17,6 +17,7 @@
 enum {
     SC_COORD_PEERS_MAX = 4096,
     SC_COORD_ID_MAX = 255,
+    SC_COORD_SCHEDULES_MAX = 64,
     SC_COORD_NONE = -1
 };
 
@@ -73,13 +74,35 @@ typedef struct sc_coord_memory {
     uint64_t n_allocs; // most allocations of the worker's own code in a step after the first
 } sc_coord_memory;
 
+/* A schedule that the job runs, has run or will swap to. */
+typedef struct sc_coord_schedule {
+    const sc_plan *plan;
+    sc_plan *owned_plan;        // NULL for the job's first plan, which is the config's
+    char **row_texts;           // (n_ranks) lowered row
+    char **compute_texts;       // (n_ranks) compute actions, as REPORT.executed must read
+    sc_bubble *bubble;          // over its steps; the first of each turn is a warm-up
+    sc_coord_spans *last_spans; // (n_ranks)
+    sc_coord_memory *memory;    // (n_ranks)
+    int n_turns;
+    uint64_t n_steps;
+    uint64_t n_valid;           // tokens
+    int64_t step_ns_sum;        // longest rank's windows
+    sc_bubble_split last_split; // of the last step, mean over ranks
+} sc_coord_schedule;
+
 typedef struct sc_coord {
     sc_coord_config *config;
     const sc_job *job;
-    const sc_plan *plan;
-    sc_arena arena;     // lives as long as the run
-    sc_arena out_arena; // of the message being sent
-    sc_arena in_arena;  // of the message being handled
+    const sc_plan *plan; // of the current schedule
+    sc_coord_schedule schedules[SC_COORD_SCHEDULES_MAX];
+    int n_schedules;
+    sc_coord_schedule *cur;  // runs now
+    sc_coord_schedule *next; // comes with the swap that waits; NULL: none
+    uint64_t turn_start;     // first step of the current turn
+    bool is_auto_done;       // schedule auto has chosen
+    sc_arena arena;          // lives as long as the run
+    sc_arena out_arena;      // of the message being sent
+    sc_arena in_arena;       // of the message being handled
     uint64_t epoch;
     void *zmq;
     void *router;
@@ -94,12 +117,7 @@ typedef struct sc_coord {
     char boot_id[64];       // of this host
     sc_membership *membership;
     sc_steploop steps;
-    sc_bubble *bubble;
     sc_coord_step *step_numbers; // (SC_STEPLOOP_WINDOW)(n_ranks)
-    sc_coord_spans *last_spans;  // (n_ranks)
-    sc_coord_memory *memory;     // (n_ranks)
-    char **row_texts;            // (n_ranks) lowered row
-    char **compute_texts;        // (n_ranks) compute actions, as REPORT.executed must read
     double first_loss;
     double last_loss;
     int64_t train_start_ns;
@@ -143,6 +161,20 @@ void sc_coord_act_progress(sc_coord *c, sc_coord_peer *only, double loss, double
    has a text for each worker: who it is, what it does, when it was last heard. */
 sc_status sc_coord_status_json(const sc_coord *c, int64_t now_ns, char **out, sc_err *err);
 
+/* coord_swap.c */
+/* Finds the schedule among those of the job or plans it; *out_p is valid for the run. */
+sc_status sc_coord_swap_add(sc_coord *c, const char *name, const sc_plan_costs *costs,
+                            sc_coord_schedule **out_p, sc_err *err);
+/* Takes the job's first plan in. */
+sc_status sc_coord_swap_open(sc_coord *c, sc_err *err);
+void sc_coord_swap_close(sc_coord *c);
+/* "swap NAME [STEP]": plans and queues it; text gets what will happen or why not. */
+sc_status sc_coord_swap_request(sc_coord *c, const char *argument, char *text, size_t n);
+/* The swap that waited begins: from here on `next` is current. */
+void sc_coord_swap_enter(sc_coord *c);
+/* After a step: --rotate's next turn, schedule auto's choice. */
+sc_status sc_coord_swap_after_step(sc_coord *c, uint64_t step, sc_err *err);
+
 /* coord_record.c */
 sc_status sc_coord_record_start(sc_coord *c, sc_err *err);
 sc_status sc_coord_record_workers(sc_coord *c, sc_err *err);
@@ -152,6 +184,7 @@ sc_status sc_coord_record_end(sc_coord *c, sc_err *err);
 
 /* coord_picture.c: trace.json and timeline.svg of the latest whole step; result may be NULL (too
  * few steps). */
-sc_status sc_coord_picture_write(sc_coord *c, const sc_bubble_result *result, sc_err *err);
+sc_status sc_coord_picture_write(sc_coord *c, const sc_coord_schedule *sched,
+                                 const sc_bubble_result *result, sc_err *err);
 
 #endif

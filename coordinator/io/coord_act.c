@@ -158,7 +158,8 @@ static void fill_assign(sc_coord *c, sc_msg_assign *out)
     out->pace_comm_ns = (int64_t)(job->pace_comm_ms * 1e6);
     out->weights_path = save_path(c, job->save_weights, "weights");
     out->gradients_path = save_path(c, job->save_gradients, "gradients");
-    out->n_message_slots = SC_PLAN_CHANNEL_SLOTS;
+    out->n_message_slots = (uint32_t)c->plan->n_message_slots;
+    out->inherit_epoch = c->epoch - 1; // 0 for the first
     out->n_stages = (size_t)c->plan->n_stages;
 }
 
@@ -176,7 +177,10 @@ static bool is_one_host(const sc_coord *c)
 static void act_assign(sc_coord *c)
 {
     sc_err err;
-    place_workers(c);
+    if (c->epoch == 0) {
+        place_workers(c);
+    }
+    sc_coord_swap_enter(c);
     c->epoch++;
     sc_msg_stage *stages = sc_arena_alloc(&c->arena, (size_t)c->plan->n_stages, sizeof *stages);
     if (stages == NULL) {
@@ -190,7 +194,7 @@ static void act_assign(sc_coord *c)
     msg.u.assign.bind_address = is_one_host(c) ? "ipc" : "tcp";
     for (int r = 0; r < c->plan->n_ranks; r++) {
         msg.u.assign.rank = (uint32_t)r;
-        msg.u.assign.row = c->row_texts[r];
+        msg.u.assign.row = c->cur->row_texts[r];
         sc_coord_peers_send(c, &c->peers[c->peer_of_rank[r]], &msg);
     }
     if (sc_coord_record_workers(c, &err) != SC_OK) {
@@ -242,7 +246,11 @@ static void act_step_done(sc_coord *c, uint64_t step)
     c->last_loss = loss;
     c->n_valid_total += numbers->n_valid;
     c->train_end_ns = sc_coord_loop_now_ns();
-    if (sc_coord_record_step(c, step, lr, &err) != SC_OK) {
+    c->cur->n_steps++;
+    c->cur->n_valid += numbers->n_valid;
+    c->cur->step_ns_sum += step_ns;
+    if (sc_coord_record_step(c, step, lr, &err) != SC_OK ||
+        sc_coord_swap_after_step(c, step, &err) != SC_OK) {
         sc_steploop_finish(&c->steps, err.status, err.text);
     }
     sc_coord_act_progress(c, NULL, loss, numbers->grad_norm, lr, (double)step_ns);

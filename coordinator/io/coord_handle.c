@@ -118,7 +118,7 @@ static sc_status check_agreement(const sc_coord *c, const sc_msg_report *report,
 
 static sc_status keep_spans(sc_coord *c, const sc_msg_report *report, sc_err *err)
 {
-    sc_coord_spans *keep = &c->last_spans[report->rank];
+    sc_coord_spans *keep = &c->cur->last_spans[report->rank];
     if (report->n_spans > keep->capacity) {
         keep->spans = sc_arena_alloc(&c->arena, report->n_spans, sizeof *keep->spans);
         if (keep->spans == NULL) {
@@ -134,7 +134,7 @@ static sc_status keep_spans(sc_coord *c, const sc_msg_report *report, sc_err *er
 
 static void keep_memory(sc_coord *c, const sc_msg_report *report)
 {
-    sc_coord_memory *keep = &c->memory[report->rank];
+    sc_coord_memory *keep = &c->cur->memory[report->rank];
     if (report->activation_peak_bytes > keep->activation_peak_bytes) {
         keep->activation_peak_bytes = report->activation_peak_bytes;
     }
@@ -177,7 +177,7 @@ static void update_clocks(sc_coord *c, sc_coord_peer *peer, const sc_msg_heartbe
         }
     }
     if (c->clock_error_ns != 0) {
-        sc_bubble_set_clocks(c->bubble, c->clock_offsets);
+        sc_bubble_set_clocks(c->cur->bubble, c->clock_offsets);
     }
 }
 
@@ -188,14 +188,18 @@ static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_repo
         return sc_status_fail(err, SC_PROTOCOL, "worker of rank %d reports as rank %" PRIu32,
                               peer->rank, report->rank);
     }
-    if (strcmp(report->executed, c->compute_texts[report->rank]) != 0) {
+    if (strcmp(report->executed, c->cur->compute_texts[report->rank]) != 0) {
         return sc_status_fail(
             err, SC_PEER,
             "rank %d step %" PRIu64 ": executed %.200s ..., but its row is %.200s ...", peer->rank,
-            report->step, report->executed, c->compute_texts[report->rank]);
+            report->step, report->executed, c->cur->compute_texts[report->rank]);
     }
-    SC_TRY(sc_bubble_add(c->bubble, report, err)); // checks the spans
-    sc_membership_set_median(c->membership, sc_bubble_action_ns(c->bubble));
+    if (report->step == c->turn_start && c->cur->n_turns > 1) {
+        SC_TRY(sc_bubble_split_check(c->plan->compute, report, err)); // a warm-up again
+    } else {
+        SC_TRY(sc_bubble_add(c->cur->bubble, report, err)); // checks the spans
+    }
+    sc_membership_set_median(c->membership, sc_bubble_action_ns(c->cur->bubble));
     SC_TRY(check_agreement(c, report, err));
     SC_TRY(sc_steploop_on_report(&c->steps, peer->rank, report->step, err));
     size_t slot = report->step % SC_STEPLOOP_WINDOW * (size_t)c->plan->n_ranks;
@@ -210,9 +214,26 @@ static sc_status take_report(sc_coord *c, sc_coord_peer *peer, const sc_msg_repo
     return keep_spans(c, report, err);
 }
 
-static void handle_fail(sc_coord *c, sc_coord_peer *peer, const sc_msg_fail *fail)
+/* A worker that the job does not depend on is forgotten; while the job waits, another may come. */
+static void forget(sc_coord *c, sc_coord_peer *peer, int64_t now_ns)
+{
+    sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));
+    sc_coord_peers_drop(c, peer);
+    if (c->steps.phase == SC_STEPLOOP_WAITING) {
+        sc_steploop_on_workers(&c->steps, sc_coord_peers_count_workers(c), now_ns);
+        sc_coord_act_progress(c, NULL, 0, 0, 0, 0);
+    }
+}
+
+static void handle_fail(sc_coord *c, sc_coord_peer *peer, const sc_msg_fail *fail, int64_t now_ns)
 {
     char text[SC_ERR_TEXT_MAX];
+    if (peer->rank == SC_COORD_NONE) {
+        SC_LOG_WARN("worker %d (host %s, pid %" PRIu32 ", %s) left: %.700s, waiting for another",
+                    sc_coord_peers_index(c, peer), peer->host, peer->pid, peer->device, fail->text);
+        forget(c, peer, now_ns);
+        return;
+    }
     snprintf(text, sizeof text, "rank %d (host %s, pid %" PRIu32 ", %s) failed%s%.32s: %.700s",
              peer->rank, peer->host, peer->pid, peer->device, fail->action[0] != '\0' ? " in " : "",
              fail->action, fail->text);
@@ -243,7 +264,7 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
     case SC_MSG_REPORT:
         return msg->u.report.epoch == c->epoch ? take_report(c, peer, &msg->u.report, err) : SC_OK;
     case SC_MSG_FAIL:
-        handle_fail(c, peer, &msg->u.fail);
+        handle_fail(c, peer, &msg->u.fail, now_ns);
         return SC_OK;
     case SC_MSG_BYE:
         peer->is_gone = true;
@@ -276,9 +297,11 @@ static void handle_control(sc_coord *c, sc_coord_peer *peer, const sc_msg_contro
     } else if (strcmp(control->verb, "stop") == 0) {
         snprintf(text, sizeof text, "stopping");
         sc_steploop_finish(&c->steps, SC_INTERRUPTED, "stopped on request");
+    } else if (strcmp(control->verb, "swap") == 0) {
+        status = sc_coord_swap_request(c, control->argument, text, sizeof text);
     } else {
         status = SC_USAGE;
-        snprintf(text, sizeof text, "unknown request %.64s: status and stop are known",
+        snprintf(text, sizeof text, "unknown request %.64s: status, swap and stop are known",
                  control->verb);
     }
     sc_msg msg = {.type = SC_MSG_REPLY, .u.reply = {.status = (uint32_t)status}};
@@ -365,14 +388,13 @@ void sc_coord_handle_membership(sc_coord *c, const sc_membership_effect *effect)
         }
         return;
     }
+    if (peer->rank == SC_COORD_NONE) {
+        SC_LOG_WARN("%s, waiting for another", effect->text);
+        forget(c, peer, now_ns);
+        return;
+    }
     SC_LOG_ERROR("%s", effect->text);
     peer->is_gone = true;
     sc_membership_leave(c->membership, effect->worker);
-    if (c->steps.phase == SC_STEPLOOP_WAITING) {
-        /* nothing depends on it yet: the job waits on for another one */
-        sc_coord_peers_drop(c, peer);
-        sc_steploop_on_workers(&c->steps, sc_coord_peers_count_workers(c), now_ns);
-    } else {
-        sc_steploop_finish(&c->steps, SC_PEER, effect->text);
-    }
+    sc_steploop_finish(&c->steps, SC_PEER, effect->text);
 }

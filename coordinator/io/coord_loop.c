@@ -18,7 +18,6 @@
 
 enum {
     TICK_MS = 100,
-    KEEP_STEPS = 512,    // steps the bubble's medians look back
     SETUP_SECONDS = 300, // first touch of memory takes 1-3 s a GB
     FAREWELL_MS = 5000,  // longest wait for the workers' BYE
     LINGER_MS = 1000,
@@ -248,22 +247,6 @@ static void poll_once(sc_coord *c)
     sc_coord_act_all(c);
 }
 
-/* Rows as text: what goes out, and what must come back as executed. */
-static sc_status format_rows(sc_coord *c, sc_err *err)
-{
-    size_t n = (size_t)c->plan->n_ranks;
-    c->row_texts = calloc(n, sizeof *c->row_texts);
-    c->compute_texts = calloc(n, sizeof *c->compute_texts);
-    if (c->row_texts == NULL || c->compute_texts == NULL) {
-        return sc_status_errno(err, ENOMEM, "rows of %zu ranks", n);
-    }
-    for (int r = 0; r < c->plan->n_ranks; r++) {
-        SC_TRY(sc_table_row_format(c->plan->lowered, r, &c->row_texts[r], err));
-        SC_TRY(sc_table_row_format(c->plan->compute, r, &c->compute_texts[r], err));
-    }
-    return SC_OK;
-}
-
 /* Hosts with the same boot id share a clock. */
 static void read_boot_id(sc_coord *c)
 {
@@ -287,23 +270,19 @@ static sc_status open_state(sc_coord *c, sc_err *err)
     c->clock_offsets = sc_arena_alloc(&c->arena, n, sizeof *c->clock_offsets);
     c->offsets = sc_arena_alloc(&c->arena, n, sizeof *c->offsets);
     c->step_numbers = sc_arena_alloc(&c->arena, SC_STEPLOOP_WINDOW * n, sizeof *c->step_numbers);
-    c->last_spans = sc_arena_alloc(&c->arena, n, sizeof *c->last_spans);
-    c->memory = sc_arena_alloc(&c->arena, n, sizeof *c->memory);
     if (c->peers == NULL || c->peer_of_rank == NULL || c->step_numbers == NULL ||
-        c->last_spans == NULL || c->memory == NULL || c->clock_offsets == NULL ||
-        c->offsets == NULL) {
+        c->clock_offsets == NULL || c->offsets == NULL) {
         return sc_status_errno(err, ENOMEM, "tables of %zu ranks", n);
     }
     read_boot_id(c);
     SC_TRY(sc_membership_new(SC_COORD_PEERS_MAX, (int64_t)(c->job->stuck_seconds * 1e9),
                              &c->membership, err));
-    SC_TRY(sc_bubble_new(c->plan->compute, KEEP_STEPS, &c->bubble, err));
     sc_steploop_config steps = {.n_ranks = c->plan->n_ranks, .n_steps = (uint64_t)c->job->steps};
     steps.wait_ns = (int64_t)(c->job->wait_seconds * 1e9);
     steps.setup_ns = SETUP_SECONDS * 1000000000LL;
     steps.start_ns = sc_coord_loop_now_ns();
     SC_TRY(sc_steploop_init(&c->steps, &steps, &c->arena, err));
-    return format_rows(c, err);
+    return sc_coord_swap_open(c, err);
 }
 
 static void close_all(sc_coord *c)
@@ -323,16 +302,10 @@ static void close_all(sc_coord *c)
     if (c->signal_fd >= 0) {
         close(c->signal_fd);
     }
-    for (int r = 0; r < c->plan->n_ranks; r++) {
-        free(c->row_texts != NULL ? c->row_texts[r] : NULL);
-        free(c->compute_texts != NULL ? c->compute_texts[r] : NULL);
-    }
-    free(c->row_texts);
-    free(c->compute_texts);
+    sc_coord_swap_close(c);
     free(c->summary);
     free(c->peers);
     sc_membership_free(&c->membership);
-    sc_bubble_free(&c->bubble);
     sc_arena_done(&c->arena);
     sc_arena_done(&c->out_arena);
     sc_arena_done(&c->in_arena);

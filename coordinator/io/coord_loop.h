@@ -18,7 +18,9 @@ typedef struct sc_coord_config {
     int announce_fd;     // -1: none; gets one JSON line once bound, then is closed
     const char *runs_dir;
     const char *name;
-    sc_store *store; // filled by the loop
+    const char *rotate; // schedules that take turns, "gpipe,1f1b"; NULL: none
+    int rotate_every;   // steps of a turn
+    sc_store *store;    // filled by the loop
 } sc_coord_config;
 
 /* Binds, waits for the workers, trains, stops them and returns how the job ended; err then holds

@@ -109,6 +109,7 @@ sc_status sc_coord_record_step(sc_coord *c, uint64_t step, double lr, sc_err *er
     line.step_ms = (double)step_ns / 1e6;
     line.tokens_per_second = step_ns > 0 ? (double)numbers->n_valid / ((double)step_ns / 1e9) : 0;
     line.causes = mean_split(c, numbers);
+    c->cur->last_split = line.causes;
     SC_TRY(sc_metrics_format(&line, &text, err));
     sc_status status = sc_store_append_metrics(c->config->store, text, err);
     free(text);
@@ -116,24 +117,24 @@ sc_status sc_coord_record_step(sc_coord *c, uint64_t step, double lr, sc_err *er
 }
 
 /* The schedule's closed form as (cost - ideal) / cost, with the measured mean costs of a rank; NAN
- * without one. */
-static double closed_form(const sc_coord *c, const sc_bubble_result *result)
+   without one. */
+static double closed_form(const sc_plan *plan, const sc_bubble_result *result)
 {
-    const sc_gen_info *info = sc_gen_find(c->job->schedule);
-    sc_gen_params params = {.n_ranks = c->plan->n_ranks, .n_mb = c->plan->n_mb};
+    const sc_gen_info *info = sc_gen_find(plan->schedule);
+    sc_gen_params params = {.n_ranks = plan->n_ranks, .n_mb = plan->n_mb};
     double f = 1;
     double i = 1;
     double w = 1;
     if (info == NULL || info->closed_bubble == NULL) {
         return NAN;
     }
-    params.n_chunks = c->plan->n_stages / c->plan->n_ranks;
+    params.n_chunks = plan->n_stages / plan->n_ranks;
     if (result != NULL) {
         f = i = w = 0;
-        for (int s = 0; s < c->plan->n_stages; s++) {
-            f += result->costs[s].f / c->plan->n_ranks;
-            i += result->costs[s].i / c->plan->n_ranks;
-            w += result->costs[s].w / c->plan->n_ranks;
+        for (int s = 0; s < plan->n_stages; s++) {
+            f += result->costs[s].f / plan->n_ranks;
+            i += result->costs[s].i / plan->n_ranks;
+            w += result->costs[s].w / plan->n_ranks;
         }
     }
     return info->closed_bubble(&params, f, i, w);
@@ -144,28 +145,28 @@ static size_t planned_bytes(const sc_plan_rank *rank)
     return rank->activation_bytes + rank->keep_bytes;
 }
 
-static size_t planned_peak(const sc_coord *c)
+static size_t planned_peak(const sc_plan *plan)
 {
     size_t peak = 0;
-    for (int r = 0; r < c->plan->n_ranks; r++) {
-        size_t bytes = planned_bytes(&c->plan->ranks[r]);
+    for (int r = 0; r < plan->n_ranks; r++) {
+        size_t bytes = planned_bytes(&plan->ranks[r]);
         peak = bytes > peak ? bytes : peak;
     }
     return peak;
 }
 
 /* What each rank's reports told of memory, beside the plan. */
-static bool add_memory(const sc_coord *c, cJSON *summary)
+static bool add_memory(const sc_coord_schedule *sched, cJSON *object)
 {
-    cJSON *list = cJSON_AddArrayToObject(summary, "memory");
+    cJSON *list = cJSON_AddArrayToObject(object, "memory");
     bool is_whole = list != NULL;
-    for (int r = 0; is_whole && r < c->plan->n_ranks; r++) {
-        const sc_coord_memory *memory = &c->memory[r];
+    for (int r = 0; is_whole && r < sched->plan->n_ranks; r++) {
+        const sc_coord_memory *memory = &sched->memory[r];
         cJSON *item = cJSON_CreateObject();
         is_whole = item != NULL && cJSON_AddItemToArray(list, item) &&
                    sc_metrics_add_real(item, "rank", r) &&
                    sc_metrics_add_real(item, "activation_bytes_planned",
-                                       (double)planned_bytes(&c->plan->ranks[r])) &&
+                                       (double)planned_bytes(&sched->plan->ranks[r])) &&
                    sc_metrics_add_real(item, "activation_bytes_measured",
                                        (double)memory->activation_peak_bytes) &&
                    sc_metrics_add_real(item, "allocations_in_steps", (double)memory->n_allocs);
@@ -174,109 +175,167 @@ static bool add_memory(const sc_coord *c, cJSON *summary)
 }
 
 /* Fewer than three steps: nothing to take medians of; the columns are there and empty. */
-static bool add_without_result(const sc_coord *c, cJSON *summary)
+static bool add_without_result(const sc_coord_schedule *sched, cJSON *object)
 {
-    cJSON *bubble = cJSON_AddObjectToObject(summary, "bubble");
-    sc_bubble_split split = {.window_ns = 0};
-    if (c->steps.n_done > 0) {
-        split = mean_split(c, step_numbers(c, c->steps.n_done - 1));
-    }
-    cJSON *causes = sc_bubble_report_causes(&split);
-    if (causes == NULL || !cJSON_AddItemToObject(summary, "causes_ms", causes)) {
+    cJSON *bubble = cJSON_AddObjectToObject(object, "bubble");
+    cJSON *causes = sc_bubble_report_causes(&sched->last_split);
+    if (causes == NULL || !cJSON_AddItemToObject(object, "causes_ms", causes)) {
         cJSON_Delete(causes);
         return false;
     }
     return sc_metrics_add_real(bubble, "measured", NAN) &&
            sc_metrics_add_real(bubble, "simulated", NAN) &&
-           sc_metrics_add_real(bubble, "closed_form", closed_form(c, NULL));
+           sc_metrics_add_real(bubble, "closed_form", closed_form(sched->plan, NULL));
 }
 
-static double mean_step_ns(const sc_coord *c, const sc_bubble_result *result)
+/* The median step; with too few steps for one the mean, NAN without any. */
+static double usual_step_ns(const sc_coord_schedule *sched, const sc_bubble_result *result)
 {
     if (result != NULL) {
         return result->step_ns;
     }
-    return c->steps.n_done == 0
-               ? NAN
-               : (double)(c->train_end_ns - c->train_start_ns) / (double)c->steps.n_done;
+    return sched->n_steps == 0 ? NAN : (double)sched->step_ns_sum / (double)sched->n_steps;
+}
+
+static double tokens_per_second(const sc_coord_schedule *sched, const sc_bubble_result *result)
+{
+    double tokens = sched->n_steps == 0 ? NAN : (double)sched->n_valid / (double)sched->n_steps;
+    return tokens / (usual_step_ns(sched, result) / 1e9);
+}
+
+/* What was measured under one schedule. */
+static bool add_schedule(const sc_coord *c, const sc_coord_schedule *sched,
+                         const sc_bubble_result *result, cJSON *object)
+{
+    const sc_plan *plan = sched->plan;
+    bool has_steps = c->steps.n_done > 0;
+    bool is_whole =
+        cJSON_AddStringToObject(object, "schedule", plan->schedule) != NULL &&
+        sc_metrics_add_real(object, "p", plan->n_ranks) &&
+        sc_metrics_add_real(object, "m", plan->n_mb) &&
+        sc_metrics_add_real(object, "v", (double)plan->n_stages / plan->n_ranks) &&
+        sc_metrics_add_real(object, "steps", (double)sched->n_steps) &&
+        sc_metrics_add_real(object, "turns", sched->n_turns) &&
+        sc_metrics_add_real(object, "first_loss", has_steps ? c->first_loss : NAN) &&
+        sc_metrics_add_real(object, "final_loss", has_steps ? c->last_loss : NAN) &&
+        sc_metrics_add_real(object, "step_ms", usual_step_ns(sched, result) / 1e6) &&
+        sc_metrics_add_real(object, "tokens_per_second", tokens_per_second(sched, result));
+    cJSON *bytes = cJSON_AddObjectToObject(object, "activation_bytes");
+    is_whole = is_whole && sc_metrics_add_real(bytes, "planned", (double)planned_peak(plan)) &&
+               sc_metrics_add_real(bytes, "measured",
+                                   result == NULL ? NAN : (double)result->activation_peak_bytes) &&
+               add_memory(sched, object);
+    if (is_whole && result == NULL) {
+        return add_without_result(sched, object);
+    }
+    return is_whole && sc_bubble_report_add_json(result, plan->n_ranks, plan->n_stages,
+                                                 closed_form(plan, result), object, NULL) == SC_OK;
+}
+
+/* The result of a schedule's steps; NULL when there are too few. */
+static const sc_bubble_result *find_result(const sc_coord_schedule *sched, sc_bubble_result *room)
+{
+    return sc_bubble_result_get(sched->bubble, room, NULL) == SC_OK ? room : NULL;
+}
+
+/* Every schedule that ran, in the order they were named. */
+static bool add_all_schedules(const sc_coord *c, cJSON *summary)
+{
+    cJSON *list = cJSON_AddArrayToObject(summary, "schedules");
+    bool is_whole = list != NULL;
+    for (int i = 0; is_whole && i < c->n_schedules; i++) {
+        const sc_coord_schedule *sched = &c->schedules[i];
+        sc_bubble_result room;
+        if (sched->n_steps == 0) {
+            continue;
+        }
+        cJSON *item = cJSON_CreateObject();
+        is_whole = item != NULL && cJSON_AddItemToArray(list, item) &&
+                   cJSON_AddStringToObject(item, "name", sched->plan->schedule) != NULL &&
+                   add_schedule(c, sched, find_result(sched, &room), item);
+    }
+    return is_whole;
 }
 
 static sc_status write_summary(sc_coord *c, const sc_bubble_result *result, sc_err *err)
 {
-    double step_ns = mean_step_ns(c, result);
-    bool has_steps = c->steps.n_done > 0;
-    double tokens = has_steps ? (double)c->n_valid_total / (double)c->steps.n_done : NAN;
     cJSON *summary = cJSON_CreateObject();
     bool is_whole = cJSON_AddStringToObject(summary, "name", c->job->name) != NULL &&
-                    cJSON_AddStringToObject(summary, "schedule", c->job->schedule) != NULL &&
                     cJSON_AddStringToObject(summary, "status", sc_status_text(c->status)) != NULL &&
                     cJSON_AddStringToObject(summary, "error", c->err.text) != NULL &&
-                    sc_metrics_add_real(summary, "p", c->plan->n_ranks) &&
-                    sc_metrics_add_real(summary, "m", c->plan->n_mb) &&
-                    sc_metrics_add_real(summary, "steps", (double)c->steps.n_done) &&
-                    sc_metrics_add_real(summary, "first_loss", has_steps ? c->first_loss : NAN) &&
-                    sc_metrics_add_real(summary, "final_loss", has_steps ? c->last_loss : NAN) &&
-                    sc_metrics_add_real(summary, "step_ms", step_ns / 1e6) &&
-                    sc_metrics_add_real(summary, "tokens_per_second", tokens / (step_ns / 1e9));
-    cJSON *bytes = cJSON_AddObjectToObject(summary, "activation_bytes");
-    is_whole = is_whole && sc_metrics_add_real(bytes, "planned", (double)planned_peak(c)) &&
-               sc_metrics_add_real(bytes, "measured",
-                                   result == NULL ? NAN : (double)result->activation_peak_bytes) &&
-               add_memory(c, summary);
-    if (is_whole && result == NULL) {
-        is_whole = add_without_result(c, summary);
-    } else if (is_whole) {
-        is_whole = sc_bubble_report_add_json(result, c->plan->n_ranks, c->plan->n_stages,
-                                             closed_form(c, result), summary, err) == SC_OK;
-    }
+                    add_schedule(c, c->cur, result, summary) && add_all_schedules(c, summary);
     return write_object(c, "summary.json", summary, is_whole, err);
 }
 
-/* The table that `run` prints at the end. */
-static sc_status format_summary(sc_coord *c, const sc_bubble_result *result, char **out,
-                                sc_err *err)
+static sc_status append(char **text, const char *more, sc_err *err)
 {
-    char *table = NULL;
-    if (result != NULL) {
-        SC_TRY(
-            sc_bubble_report_format(result, c->plan->n_ranks, closed_form(c, result), &table, err));
-    }
-    double step_ns = mean_step_ns(c, result);
-    double tokens = (double)c->n_valid_total / (double)c->steps.n_done;
-    char head[512];
-    if (c->steps.n_done == 0) {
-        snprintf(head, sizeof head, "%s: no step was finished\n", c->job->name);
-    } else {
-        snprintf(head, sizeof head,
-                 "%s: %s, p = %d, m = %d: %" PRIu64 " steps, loss %.4f -> %.4f, step %.1f ms, %.0f "
-                 "tokens/s\n",
-                 c->job->name, c->job->schedule, c->plan->n_ranks, c->plan->n_mb, c->steps.n_done,
-                 c->first_loss, c->last_loss, step_ns / 1e6, tokens / (step_ns / 1e9));
-    }
-    size_t n = strlen(head) + (table == NULL ? 0 : strlen(table)) + 1;
-    char *text = malloc(n);
-    if (text == NULL) {
-        free(table);
+    size_t n = *text == NULL ? 0 : strlen(*text);
+    size_t n_more = strlen(more);
+    char *longer = realloc(*text, n + n_more + 1);
+    if (longer == NULL) {
         return sc_status_errno(err, ENOMEM, "summary");
     }
-    snprintf(text, n, "%s%s", head, table == NULL ? "" : table);
+    memcpy(longer + n, more, n_more + 1);
+    *text = longer;
+    return SC_OK;
+}
+
+/* A schedule's part of the table that `run` prints at the end. */
+static sc_status format_schedule(const sc_coord *c, const sc_coord_schedule *sched, char **text,
+                                 sc_err *err)
+{
+    sc_bubble_result room;
+    char head[512];
+    char *table = NULL;
+    const sc_bubble_result *result = find_result(sched, &room);
+    snprintf(head, sizeof head,
+             "%s: %s, p = %d, m = %d: %" PRIu64 " steps, loss %.4f -> %.4f, step %.1f ms, %.0f "
+             "tokens/s\n",
+             c->job->name, sched->plan->schedule, sched->plan->n_ranks, sched->plan->n_mb,
+             sched->n_steps, c->first_loss, c->last_loss, usual_step_ns(sched, result) / 1e6,
+             tokens_per_second(sched, result));
+    SC_TRY(append(text, head, err));
+    if (result == NULL) {
+        return SC_OK;
+    }
+    SC_TRY(sc_bubble_report_format(result, sched->plan->n_ranks, closed_form(sched->plan, result),
+                                   &table, err));
+    sc_status status = append(text, table, err);
     free(table);
+    return status;
+}
+
+static sc_status format_summary(sc_coord *c, char **out, sc_err *err)
+{
+    char *text = NULL;
+    sc_status status = SC_OK;
+    for (int i = 0; i < c->n_schedules && status == SC_OK; i++) {
+        if (c->schedules[i].n_steps > 0) {
+            status = format_schedule(c, &c->schedules[i], &text, err);
+        }
+    }
+    if (status == SC_OK && text == NULL) {
+        status = append(&text, c->job->name, err);
+        status = status == SC_OK ? append(&text, ": no step was finished\n", err) : status;
+    }
+    if (status != SC_OK) {
+        free(text);
+        return status;
+    }
     *out = text;
     return SC_OK;
 }
 
 sc_status sc_coord_record_end(sc_coord *c, sc_err *err)
 {
-    sc_bubble_result found;
-    const sc_bubble_result *result = NULL;
-    sc_status status = sc_bubble_result_get(c->bubble, &found, err);
-    if (status == SC_OK) {
-        result = &found;
-    } else if (status != SC_NOT_FOUND) {
-        return status;
-    }
-    SC_TRY(write_summary(c, result, err));
-    SC_TRY(format_summary(c, result, &c->summary, err));
+    sc_bubble_result room;
+    sc_status status = SC_OK;
+    SC_TRY(write_summary(c, find_result(c->cur, &room), err));
+    SC_TRY(format_summary(c, &c->summary, err));
     SC_TRY(sc_store_write(c->config->store, "summary.txt", c->summary, err));
-    return sc_coord_picture_write(c, result, err);
+    for (int i = 0; i < c->n_schedules && status == SC_OK; i++) {
+        const sc_coord_schedule *sched = &c->schedules[i];
+        status = sc_coord_picture_write(c, sched, find_result(sched, &room), err);
+    }
+    return status;
 }
