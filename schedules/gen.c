@@ -6,6 +6,8 @@
 #include "schedules/gen_looped_bfs.h"
 #include "schedules/gen_zb.h"
 #include "schedules/gen_zb_auto.h"
+#include "schedules/gen_vshape.h"
+#include "schedules/gen_zbv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -71,6 +73,33 @@ static const sc_gen_info GENERATORS[] = {
         .default_chunks = 1,
         .has_split = true,
         .make = sc_gen_zb_auto_make,
+    },
+    {
+        .name = "zb-v",
+        .summary = "V placement, no bubble at F = I = W (Qi et al., arXiv 2401.10241)",
+        .constraints = "v = 2; any p, m",
+        .default_chunks = 2,
+        .has_split = true,
+        .closed_bubble = sc_gen_zbv_closed_bubble,
+        .make = sc_gen_zbv_make,
+    },
+    {
+        .name = "v-half",
+        .summary = "V placement, half of the memory of 1F1B (Qi et al., arXiv 2405.15362)",
+        .constraints = "v = 2; any p, m",
+        .default_chunks = 2,
+        .has_split = true,
+        .closed_bubble = sc_gen_vshape_closed_bubble_half,
+        .make = sc_gen_vshape_make_half,
+    },
+    {
+        .name = "v-min",
+        .summary = "V placement, a third of the memory of 1F1B (Qi et al., arXiv 2405.15362)",
+        .constraints = "v = 2; any p, m",
+        .default_chunks = 2,
+        .has_split = true,
+        .closed_bubble = sc_gen_vshape_closed_bubble_min,
+        .make = sc_gen_vshape_make_min,
     },
 };
 
