@@ -129,7 +129,9 @@ void sc_jobs_run(sc_jobs *jobs, const sc_jobs_layout *layout, sc_jobs_result *ou
 {
     char *job = sc_jobs_write(jobs, layout);
     const char *const argv[] = {SC_BIN_DIR "/stagecoach", "run", job, NULL};
-    sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = jobs->dir});
+    // More threads than cores: one that waits for others must not keep their core busy.
+    const char *const env[] = {"OMP_WAIT_POLICY=passive", NULL};
+    sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .env = env, .dir = jobs->dir});
     sc_proc_expect_exit(proc, 0, SC_JOBS_PATIENCE_MS);
     sc_proc_free(&proc);
     free(job);
