@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define GIB 1073741824.0
+
 static sc_status no_memory(sc_err *err)
 {
     return sc_status_fail(err, SC_NO_MEMORY, "no memory for the plan");
@@ -238,6 +240,29 @@ static sc_status predict_bubble(const sc_job *job, sc_plan *plan, sc_err *err)
     return SC_OK;
 }
 
+sc_status sc_planner_check_cap(const sc_job *job, const sc_plan *plan, sc_err *err)
+{
+    if (job->peak_memory_gib <= 0) {
+        return SC_OK;
+    }
+    int worst = 0;
+    for (int r = 1; r < plan->n_ranks; r++) {
+        worst = plan->ranks[r].total_bytes > plan->ranks[worst].total_bytes ? r : worst;
+    }
+    const sc_plan_rank *rank = &plan->ranks[worst];
+    if ((double)rank->total_bytes <= job->peak_memory_gib * GIB) {
+        return SC_OK;
+    }
+    return sc_status_fail(
+        err, SC_LIMIT,
+        "%s: memory.cap_gib: rank %d needs %.3f GiB (weights, gradients and optimizer %.3f, "
+        "activations %.3f, kept gradients %.3f, buffers %.3f), over the cap of %g; take more "
+        "stages, a smaller micro_batch_size or a schedule with fewer live microbatches",
+        job->path, worst, (double)rank->total_bytes / GIB, (double)rank->state_bytes / GIB,
+        (double)rank->activation_bytes / GIB, (double)rank->keep_bytes / GIB,
+        (double)rank->buffer_bytes / GIB, job->peak_memory_gib);
+}
+
 sc_status sc_planner_make(const sc_job *job, const sc_plan_request *request, sc_plan **out,
                           sc_err *err)
 {
@@ -259,7 +284,10 @@ sc_status sc_planner_make(const sc_job *job, const sc_plan_request *request, sc_
     } else {
         SC_GOTO(plan_model(job, plan, err));
     }
-    SC_GOTO(sc_planner_memory_add(job, plan, err));
+    sc_planner_memory_add(job, plan);
+    if (!request->is_uncapped) {
+        SC_GOTO(sc_planner_check_cap(job, plan, err));
+    }
     SC_GOTO(predict_bubble(job, plan, err));
     *out = plan;
     plan = NULL;

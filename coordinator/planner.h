@@ -73,6 +73,7 @@ typedef struct sc_plan_request {
     const sc_table *given; // compute-only table to plan for, copied; NULL: generate
     int n_chunks;          // v; 0: the job's virtual_stages
     double limit_mb;       // zb-auto; 0: the job's schedule_limit
+    bool is_uncapped;      // a plan over the job's cap is no error
     sc_plan_costs costs;
 } sc_plan_request;
 
@@ -86,6 +87,9 @@ void sc_planner_free(sc_plan **plan);
 /* True when every stage has the same rank and blocks in both: going from one to the other moves no
    weights. */
 bool sc_planner_is_same_layout(const sc_plan *a, const sc_plan *b);
+
+/* SC_LIMIT with the figures when a plan is over the job's cap. */
+sc_status sc_planner_check_cap(const sc_job *job, const sc_plan *plan, sc_err *err);
 
 /* The stages' costs that bubble_simulated is made with: ms for a paced job, FLOPs for a model. out:
    (n_stages). */

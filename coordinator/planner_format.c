@@ -1,6 +1,8 @@
 /*
  * planner_format - a plan as the tables that `stagecoach run --dry-run` prints.
  */
+#include "coordinator/planner_format.h"
+
 #include "coordinator/planner.h"
 #include "schedules/text.h"
 
@@ -8,12 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    SIZE_TEXT = 24
-};
-
-/* 1536 -> "1.5 KiB" */
-static const char *size_text(size_t bytes, char out[SIZE_TEXT])
+const char *sc_planner_format_size(size_t bytes, char out[SC_PLANNER_FORMAT_SIZE_MAX])
 {
     static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     double value = (double)bytes;
@@ -22,12 +19,13 @@ static const char *size_text(size_t bytes, char out[SIZE_TEXT])
         value /= 1024;
         unit++;
     }
-    (void)snprintf(out, SIZE_TEXT, "%.*f %s", unit == 0 ? 0 : 1, value, UNITS[unit]);
+    (void)snprintf(out, SC_PLANNER_FORMAT_SIZE_MAX, "%.*f %s", unit == 0 ? 0 : 1, value,
+                   UNITS[unit]);
     return out;
 }
 
 /* 2430000 -> "2.43 M" */
-static const char *count_text(double count, char out[SIZE_TEXT])
+static const char *count_text(double count, char out[SC_PLANNER_FORMAT_SIZE_MAX])
 {
     static const char *const UNITS[] = {"", " k", " M", " G", " T", " P", " E"};
     size_t unit = 0;
@@ -36,7 +34,7 @@ static const char *count_text(double count, char out[SIZE_TEXT])
         unit++;
     }
     int digits = unit == 0 ? 0 : count < 10 ? 2 : count < 100 ? 1 : 0;
-    (void)snprintf(out, SIZE_TEXT, "%.*f%s", digits, count, UNITS[unit]);
+    (void)snprintf(out, SC_PLANNER_FORMAT_SIZE_MAX, "%.*f%s", digits, count, UNITS[unit]);
     return out;
 }
 
@@ -57,7 +55,7 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
                 plan->n_ranks, plan->n_ranks == 1 ? "" : "s", job->threads,
                 job->threads == 1 ? "" : "s");
     if (!is_paced) {
-        char params[SIZE_TEXT];
+        char params[SC_PLANNER_FORMAT_SIZE_MAX];
         sc_text_add(text, "model     %d layers, %d heads, width %d, vocabulary %d: %s parameters\n",
                     job->model.n_layer, job->model.n_head, job->model.n_embd, job->model.vocab_size,
                     count_text((double)plan->registry->n_elems, params));
@@ -106,9 +104,9 @@ static void add_stages(const sc_plan *plan, sc_text *text)
         const sc_stage_flops *flops = &stage->flops;
         double cost = flops->forward + flops->backward_input + flops->backward_weight;
         char layers[64];
-        char params[SIZE_TEXT];
-        char work[SIZE_TEXT];
-        char share[SIZE_TEXT] = "-";
+        char params[SC_PLANNER_FORMAT_SIZE_MAX];
+        char work[SC_PLANNER_FORMAT_SIZE_MAX];
+        char share[SC_PLANNER_FORMAT_SIZE_MAX] = "-";
         layers_text(&stage->range, layers, sizeof layers);
         if (total > 0) {
             (void)snprintf(share, sizeof share, "%.1f %%", 100 * cost / total);
@@ -121,15 +119,17 @@ static void add_stages(const sc_plan *plan, sc_text *text)
 
 static void add_rank(const char *name, const sc_plan_rank *rank, sc_text *text)
 {
-    char state[SIZE_TEXT];
-    char activations[SIZE_TEXT];
-    char keep[SIZE_TEXT];
-    char buffers[SIZE_TEXT];
-    char total[SIZE_TEXT];
+    char state[SC_PLANNER_FORMAT_SIZE_MAX];
+    char activations[SC_PLANNER_FORMAT_SIZE_MAX];
+    char keep[SC_PLANNER_FORMAT_SIZE_MAX];
+    char buffers[SC_PLANNER_FORMAT_SIZE_MAX];
+    char total[SC_PLANNER_FORMAT_SIZE_MAX];
     sc_text_add(text, "%5s  %12s  %12s  %12s  %12s  %12s\n", name,
-                size_text(rank->state_bytes, state), size_text(rank->activation_bytes, activations),
-                size_text(rank->keep_bytes, keep), size_text(rank->buffer_bytes, buffers),
-                size_text(rank->total_bytes, total));
+                sc_planner_format_size(rank->state_bytes, state),
+                sc_planner_format_size(rank->activation_bytes, activations),
+                sc_planner_format_size(rank->keep_bytes, keep),
+                sc_planner_format_size(rank->buffer_bytes, buffers),
+                sc_planner_format_size(rank->total_bytes, total));
 }
 
 static void add_ranks(const sc_plan *plan, sc_text *text)
@@ -139,7 +139,7 @@ static void add_ranks(const sc_plan *plan, sc_text *text)
                 "kept", "buffers", "memory");
     for (int r = 0; r < plan->n_ranks; r++) {
         const sc_plan_rank *rank = &plan->ranks[r];
-        char name[SIZE_TEXT];
+        char name[SC_PLANNER_FORMAT_SIZE_MAX];
         (void)snprintf(name, sizeof name, "%d", r);
         add_rank(name, rank, text);
         sum.state_bytes += rank->state_bytes;

@@ -2,8 +2,6 @@
 
 #include <assert.h>
 
-#define GIB 1073741824.0
-
 enum {
     SAVED_ALIGN = 64 // as cost.c counts and the layers allocate
 };
@@ -108,30 +106,7 @@ static void add_stage(sc_plan *plan, int s)
         bytes->scratch + message_slots(plan, s) * (bytes->message + SC_PLAN_TRAILER_BYTES);
 }
 
-static sc_status check_cap(const sc_job *job, const sc_plan *plan, sc_err *err)
-{
-    if (job->peak_memory_gib <= 0) {
-        return SC_OK;
-    }
-    int worst = 0;
-    for (int r = 1; r < plan->n_ranks; r++) {
-        worst = plan->ranks[r].total_bytes > plan->ranks[worst].total_bytes ? r : worst;
-    }
-    const sc_plan_rank *rank = &plan->ranks[worst];
-    if ((double)rank->total_bytes <= job->peak_memory_gib * GIB) {
-        return SC_OK;
-    }
-    return sc_status_fail(
-        err, SC_LIMIT,
-        "%s: memory.cap_gib: rank %d needs %.3f GiB (weights, gradients and optimizer %.3f, "
-        "activations %.3f, kept gradients %.3f, buffers %.3f), over the cap of %g; take more "
-        "stages, a smaller micro_batch_size or a schedule with fewer live microbatches",
-        job->path, worst, (double)rank->total_bytes / GIB, (double)rank->state_bytes / GIB,
-        (double)rank->activation_bytes / GIB, (double)rank->keep_bytes / GIB,
-        (double)rank->buffer_bytes / GIB, job->peak_memory_gib);
-}
-
-sc_status sc_planner_memory_add(const sc_job *job, sc_plan *plan, sc_err *err)
+void sc_planner_memory_add(const sc_job *job, sc_plan *plan)
 {
     for (int s = 0; s < plan->n_stages; s++) {
         sc_plan_stage *stage = &plan->stages[s];
@@ -149,5 +124,4 @@ sc_status sc_planner_memory_add(const sc_job *job, sc_plan *plan, sc_err *err)
             rank->state_bytes + rank->activation_bytes + rank->keep_bytes + rank->buffer_bytes;
         rank->peak_bytes = peak_bytes(plan, r);
     }
-    return check_cap(job, plan, err);
 }

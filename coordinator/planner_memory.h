@@ -6,8 +6,7 @@
 
 #include "coordinator/planner.h"
 
-/* Fills slots and ranks of a plan whose schedule, stages' bytes and message slots are known, and
-   refuses it over the job's cap. */
-sc_status sc_planner_memory_add(const sc_job *job, sc_plan *plan, sc_err *err);
+/* Fills slots and ranks of a plan whose schedule, stages' bytes and message slots are known. */
+void sc_planner_memory_add(const sc_job *job, sc_plan *plan);
 
 #endif
