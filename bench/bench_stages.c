@@ -13,6 +13,7 @@
 #include "stage/optim/gradnorm.h"
 
 #include <argp.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,7 @@ static sc_status run_mb(sc_bench *b, int index, sc_err *err)
     const int at = b->n_samples++;
     for (int s = 0; s < n; s++) {
         sc_bench_stage *stage = &b->stages[s];
+        assert(stage->slice != NULL);
         sc_slice_mb mb = make_mb(b, s, index);
         double start = now_s();
         SC_TRY(stage->slice->ops->forward(stage->slice, &mb, err));
@@ -192,6 +194,7 @@ static sc_status run_mb(sc_bench *b, int index, sc_err *err)
     }
     for (int s = n - 1; s >= 0; s--) {
         sc_bench_stage *stage = &b->stages[s];
+        assert(stage->slice != NULL);
         sc_slice_mb mb = make_mb(b, s, index);
         double start = now_s();
         SC_TRY(stage->slice->ops->backward(stage->slice, &mb, err));
@@ -224,6 +227,7 @@ static int compare(const void *a, const void *b)
 
 static double median(double *values, int n)
 {
+    assert(values != NULL && n > 0);
     qsort(values, (size_t)n, sizeof *values, compare);
     return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
@@ -257,18 +261,22 @@ static sc_status show(sc_bench *b, sc_err *err)
     return SC_OK;
 }
 
+static sc_status run_step(sc_bench *b, uint64_t step, sc_err *err)
+{
+    for (int mb = 0; mb < b->plan->n_mb; mb++) {
+        SC_TRY(run_mb(b, mb, err));
+    }
+    return run_tails(b, step, err);
+}
+
 static sc_status run(sc_bench *b, sc_err *err)
 {
     SC_TRY(open_all(b, err));
-    for (int round = -1; round < b->options.n_rounds; round++) {
-        if (round == 0) { // what came before was a warm-up
-            b->n_samples = 0;
-            b->n_tails = 0;
-        }
-        for (int mb = 0; mb < b->plan->n_mb; mb++) {
-            SC_TRY(run_mb(b, mb, err));
-        }
-        SC_TRY(run_tails(b, (uint64_t)(round + 2), err));
+    SC_TRY(run_step(b, 1, err)); // a warm-up
+    b->n_samples = 0;
+    b->n_tails = 0;
+    for (int round = 0; round < b->options.n_rounds; round++) {
+        SC_TRY(run_step(b, (uint64_t)round + 2, err));
     }
     return show(b, err);
 }

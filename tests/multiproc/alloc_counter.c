@@ -22,8 +22,9 @@ static void count(void)
 
 #ifdef SC_ALLOC_COUNTER_HOOKS
 
-int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void *, size_t),
-                                              void (*free_hook)(const volatile void *));
+int install_hooks(
+    void (*malloc_hook)(const volatile void *, size_t),
+    void (*free_hook)(const volatile void *)) __asm__("__sanitizer_install_malloc_and_free_hooks");
 
 static void on_malloc(const volatile void *p, size_t n)
 {
@@ -39,7 +40,7 @@ static void on_free(const volatile void *p)
 
 __attribute__((constructor)) static void install(void)
 {
-    if (__sanitizer_install_malloc_and_free_hooks(on_malloc, on_free) == 0) {
+    if (install_hooks(on_malloc, on_free) == 0) {
         fprintf(stderr, "alloc_counter: the sanitizer takes no more hooks\n");
         abort();
     }

@@ -25,6 +25,8 @@ enum {
 
 static const int ALLOCS_A_HEARTBEAT = 3; // and allocates its message
 
+static const char PROGRAM[] = SC_BIN_DIR "/stagecoach";
+static const char PRELOAD[] = "LD_PRELOAD=" SC_ALLOC_COUNTER;
 static const char *const SCHEDULES[] = {"gpipe", "1f1b"};
 
 typedef struct sc_memory_run {
@@ -85,12 +87,16 @@ static sc_memory_run run(sc_jobs *jobs, const sc_jobs_layout *layout, bool is_co
     char *counts = sc_tmpdir_new();
     char counts_entry[512];
     snprintf(counts_entry, sizeof counts_entry, "SC_ALLOC_COUNTER_DIR=%s", counts);
-    const char *const env[] = {counts_entry, "LD_PRELOAD=" SC_ALLOC_COUNTER,
-                               // nothing of the counter's is intercepted
-                               "ASAN_OPTIONS=verify_asan_link_order=0", NULL};
-    const char *const argv[] = {
-        SC_BIN_DIR "/stagecoach",      "run", job, "--set", "output.save_weights=false", "--set",
-        "output.save_gradients=false", NULL};
+    const char *const env[] = {counts_entry, PRELOAD, "ASAN_OPTIONS=verify_asan_link_order=0",
+                               NULL};
+    const char *const argv[] = {PROGRAM,
+                                "run",
+                                job,
+                                "--set",
+                                "output.save_weights=false",
+                                "--set",
+                                "output.save_gradients=false",
+                                NULL};
     sc_proc *proc = sc_proc_start(
         &(sc_proc_config){.argv = argv, .dir = jobs->dir, .env = is_counted ? env : NULL});
     sc_proc_expect_exit(proc, 0, SC_JOBS_PATIENCE_MS);
@@ -161,7 +167,8 @@ static void expect_constant(sc_jobs *jobs, const sc_jobs_layout *layout)
         jobs->config.steps = STEPS * (i + 1);
         sc_memory_run r = run(jobs, layout, true);
         counts[i] = r.allocs;
-        tolerance += layout->p * ALLOCS_A_HEARTBEAT * (r.elapsed_ms / HEARTBEAT_MS + 1);
+        long n_heartbeats = (long)layout->p * (r.elapsed_ms / HEARTBEAT_MS + 1);
+        tolerance += ALLOCS_A_HEARTBEAT * n_heartbeats;
         expect_memory_as_planned(r.summary, layout);
         cJSON_Delete(r.summary);
     }

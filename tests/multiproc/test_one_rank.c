@@ -17,6 +17,7 @@ enum {
     PATIENCE_MS = 60000
 };
 
+static const char PROGRAM[] = SC_BIN_DIR "/stagecoach";
 static const char JOB[] = "name: one\n"
                           "device: paced\n"
                           "schedule: 1f1b\n"
@@ -33,7 +34,7 @@ static void test_one_paced_worker_runs(void **state)
     for (int i = 0; i < N_RUNS; i++) {
         char name[16];
         snprintf(name, sizeof name, "one-%d", i);
-        const char *const argv[] = {SC_BIN_DIR "/stagecoach", "run", job, "--name", name, NULL};
+        const char *const argv[] = {PROGRAM, "run", job, "--name", name, NULL};
         sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = dir});
         sc_proc_expect_exit(proc, 0, PATIENCE_MS);
         assert_non_null(strstr(sc_proc_text(proc, SC_PROC_OUT), "p = 1, m = 2: 2 steps"));
