@@ -2,9 +2,9 @@
  * whole_model - the reference of a step: the whole model as one slice in this process, the global
  * batch as one microbatch.
  *
- * Nothing of the path under test is used but the layers: no executor, no messages, no accumulation
- * over microbatches, no reduction between ranks, no optimizer. Tokens come from the test's own
- * copy.
+ * Nothing of the path under test is used but the layers and the sampler: no executor, no messages,
+ * no accumulation over microbatches, no reduction between ranks, no optimizer. Tokens come from the
+ * test's own copy.
  */
 #ifndef SC_TESTS_MULTIPROC_WHOLE_MODEL_H
 #define SC_TESTS_MULTIPROC_WHOLE_MODEL_H
