@@ -21,7 +21,7 @@
 enum {
     SC_FLEET_WORKERS_MAX = 8,
     SC_FLEET_STEPS_MAX = 64,
-    SC_FLEET_PATIENCE_MS = 120000, // of waits that are no subject of a test
+    SC_FLEET_PATIENCE_MS = 60000, // of waits that are no subject of a test
     SC_FLEET_VERDICT_MS = 5000     // within which a failure must be told
 };
 

@@ -2,11 +2,12 @@
  */
 #include "base/status.h"
 #include "tests/multiproc/fleet.h"
-#include "tests/support/tmpdir.h"
+#include "tests/support/procfs.h"
 
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,19 +24,14 @@ static void start_training(sc_fleet *fleet, char doing[512])
     sc_fleet_await(fleet, "rank 1", "action 1F", "waiting", doing);
 }
 
-/* The coordinator's number, from its children's log: run names it only when it ends. */
 static pid_t find_coordinator(void)
 {
     pid_t pids[SC_FLEET_WORKERS_MAX];
     size_t n = sc_proc_find_left(pids, SC_FLEET_WORKERS_MAX);
     for (size_t i = 0; i < n && i < SC_FLEET_WORKERS_MAX; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pids[i]);
-        char *command = sc_tmpdir_read(path, NULL);
-        const char *slash = strrchr(command, '/');
-        bool is_found = strcmp(slash == NULL ? command : slash + 1, "stagecoach-coordinator") == 0;
-        free(command);
-        if (is_found) {
+        char command[512];
+        sc_procfs_command(pids[i], command, sizeof command);
+        if (strncmp(command, "stagecoach-coordinator ", 23) == 0) {
             return pids[i];
         }
     }
