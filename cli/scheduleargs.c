@@ -75,6 +75,8 @@ static const struct argp_option OPTIONS[] = {
     {"memory-cap", KEY_MEMORY_CAP, "MICROBATCHES", 0,
      "compare: leave out schedules that hold more activations than that on some rank", 0},
     {"sort", KEY_SORT, "cost|peak", 0, "compare: by what (default cost)", 0},
+    {"sweep", KEY_SWEEP, "m=FROM..TO[:STEP]", 0,
+     "compare: many sizes, as CSV and, with --svg or --png, as a chart; also p=...", 0},
     {"svg", KEY_SVG, "FILE", 0, "show, simulate, sweep: write the picture; - is standard output",
      0},
     {"png", KEY_PNG, "FILE", 0, "the same as PNG, by rsvg-convert", 0},

@@ -2,6 +2,7 @@
 
 #include "cli/contest.h"
 #include "cli/standings.h"
+#include "cli/sweep.h"
 
 /* The contest that the arguments describe; sizes that are left out are the run's. */
 static sc_contest_rules make_rules(const sc_scheduleargs *args, const sc_scheduleprofile *profile)
@@ -41,7 +42,8 @@ sc_status sc_schedulecompare_run(const sc_scheduleargs *args, sc_err *err)
         SC_TRY(sc_scheduleprofile_read(args->profile, &profile, err));
     }
     sc_contest_rules rules = make_rules(args, args->profile != NULL ? &profile : NULL);
-    sc_status status = run_once(args, &rules, err);
+    sc_status status =
+        args->sweep.axis != 0 ? sc_sweep_run(args, &rules, err) : run_once(args, &rules, err);
     sc_scheduleprofile_done(&profile);
     return status;
 }
