@@ -22,7 +22,9 @@ static void file_name(const sc_coord *c, const sc_coord_schedule *sched, const c
     }
     int used = snprintf(out, n, "%s-%.64s.%s", stem, sched->plan->schedule, ending);
     for (int i = 0; i < used && (size_t)i < n; i++) {
-        out[i] = out[i] == '/' || out[i] == ':' ? '_' : out[i];
+        if (out[i] == '/' || out[i] == ':') {
+            out[i] = '_';
+        }
     }
 }
 

@@ -74,7 +74,6 @@ typedef struct sc_epoch_move {
     bool is_send;
     size_t bytes;
     void *buffer;
-    bool is_done;
 } sc_epoch_move;
 
 typedef struct sc_epoch_tail {

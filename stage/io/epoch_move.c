@@ -173,19 +173,22 @@ sc_status sc_epoch_move_pack(sc_epoch *ep, sc_err *err)
     return SC_OK;
 }
 
+static sc_status start(sc_epoch *ep, int i, sc_err *err)
+{
+    sc_epoch_move *move = &ep->moves[i];
+    int channel = ep->ex->n_remote_edges + i;
+    sc_comm_tag tag = {.stage = move->is_send ? (int)ep->assign.rank : move->peer};
+    if (!move->is_send) {
+        return ep->comm->ops->post_recv(ep->comm, channel, move->buffer, tag, 0, err);
+    }
+    return ep->comm->ops->send(ep->comm, channel, move->buffer, tag, sc_compute_now_ns(), 0, err);
+}
+
 sc_status sc_epoch_move_start(sc_epoch *ep, sc_err *err)
 {
     ep->is_moving = true;
     for (int i = 0; i < ep->n_moves; i++) {
-        sc_epoch_move *move = &ep->moves[i];
-        int channel = ep->ex->n_remote_edges + i;
-        sc_comm_tag tag = {.stage = move->is_send ? (int)ep->assign.rank : move->peer};
-        if (move->is_send) {
-            SC_TRY(ep->comm->ops->send(ep->comm, channel, move->buffer, tag, sc_compute_now_ns(), 0,
-                                       err));
-        } else {
-            SC_TRY(ep->comm->ops->post_recv(ep->comm, channel, move->buffer, tag, 0, err));
-        }
+        SC_TRY(start(ep, i, err));
     }
     return SC_OK;
 }
