@@ -2,6 +2,7 @@
  * The schedules of a job: planned when they are first named, current one after the other.
  */
 #include "base/log.h"
+#include "coordinator/autoplan.h"
 #include "coordinator/io/coord.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 
 enum {
     KEEP_STEPS = 512, // steps the bubble's medians look back
+    AUTO_STEPS = 8,   // steps that schedule auto measures, the warm-up among them
     NAME_MAX_BYTES = 256
 };
 
@@ -206,8 +208,80 @@ static sc_status rotate(sc_coord *c, sc_err *err)
     return queue_swap(c, &c->schedules[(i + 1) % c->n_schedules], at, err);
 }
 
+/* Takes the chosen plan over as a schedule of its own. */
+static sc_status adopt(sc_coord *c, sc_autoplan *choice, sc_coord_schedule **out_p, sc_err *err)
+{
+    if (c->n_schedules == SC_COORD_SCHEDULES_MAX) {
+        return sc_status_fail(err, SC_LIMIT, "a job runs at most %d schedules",
+                              SC_COORD_SCHEDULES_MAX);
+    }
+    sc_coord_schedule *sched = &c->schedules[c->n_schedules];
+    sched->owned_plan = choice->plan;
+    choice->plan = NULL;
+    sc_status status = open_schedule(c, sched->owned_plan, sched, err);
+    if (status != SC_OK) {
+        close_schedule(sched);
+        return status;
+    }
+    c->n_schedules++;
+    *out_p = sched;
+    return SC_OK;
+}
+
+static sc_status write_choice(sc_coord *c, const sc_autoplan *choice, sc_err *err)
+{
+    char *text = NULL;
+    char *why = NULL;
+    sc_status status = sc_autoplan_format(choice, &text, err);
+    if (status == SC_OK) {
+        status = sc_store_write(c->config->store, "auto.txt", text, err);
+    }
+    if (status == SC_OK) {
+        status = sc_autoplan_format_why(choice, &why, err);
+    }
+    if (status == SC_OK) {
+        SC_LOG_INFO("schedule auto: %s", why);
+    }
+    free(text);
+    free(why);
+    return status;
+}
+
+static sc_status choose(sc_coord *c, sc_err *err)
+{
+    sc_bubble_result result;
+    sc_autoplan *choice = NULL;
+    sc_coord_schedule *next;
+    SC_TRY(sc_bubble_result_get(c->cur->bubble, &result, err));
+    sc_autoplan_measured measured = {
+        .plan = c->plan, .costs = result.costs, .comm = result.comm_ns};
+    SC_TRY(sc_autoplan_make(c->job, &measured, &choice, err));
+    sc_status status = write_choice(c, choice, err);
+    bool has_better =
+        choice->chosen != SC_AUTOPLAN_NONE && !choice->entries[choice->chosen].is_measured;
+    if (status == SC_OK && has_better) {
+        status = adopt(c, choice, &next, err);
+        if (status == SC_OK) {
+            status = queue_swap(c, next, c->steps.n_issued, err);
+        }
+    }
+    sc_autoplan_free(&choice);
+    return status;
+}
+
+/* Schedule auto measures under what it began with, then chooses once. */
+static sc_status choose_when_measured(sc_coord *c, uint64_t step, sc_err *err)
+{
+    if (c->is_auto_done || strcmp(c->job->schedule, "auto") != 0 || step + 1 < AUTO_STEPS ||
+        c->steps.n_issued >= c->steps.config.n_steps || c->next != NULL) {
+        return SC_OK;
+    }
+    c->is_auto_done = true;
+    return choose(c, err);
+}
+
 sc_status sc_coord_swap_after_step(sc_coord *c, uint64_t step, sc_err *err)
 {
-    (void)step;
-    return rotate(c, err);
+    SC_TRY(rotate(c, err));
+    return choose_when_measured(c, step, err);
 }
