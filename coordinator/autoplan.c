@@ -18,6 +18,7 @@ enum {
 
 /* Differences of a step's time below this share of its work count as none. */
 #define TIE 1e-4
+#define GIB 1073741824.0
 
 /* A list being made. */
 typedef struct maker {
@@ -51,6 +52,30 @@ static size_t most_bytes(const sc_plan *plan)
     return most;
 }
 
+/* A swap to another layout has both plans' memory for a while. */
+static bool has_room(const maker *mk, const sc_plan *plan)
+{
+    const sc_plan *old = mk->measured->plan;
+    double cap = mk->job->peak_memory_gib * GIB;
+    for (int r = 0; cap > 0 && r < plan->n_ranks; r++) {
+        if ((double)(old->ranks[r].total_bytes + plan->ranks[r].total_bytes) > cap) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sc_autoplan_verdict judge(const maker *mk, const sc_plan *plan, bool is_same_layout)
+{
+    if (sc_planner_check_cap(mk->job, plan, NULL) != SC_OK) {
+        return SC_AUTOPLAN_OVER_CAP;
+    }
+    if (!plan->report.has_ordered_w) {
+        return SC_AUTOPLAN_UNORDERED;
+    }
+    return is_same_layout || has_room(mk, plan) ? SC_AUTOPLAN_FITS : SC_AUTOPLAN_NO_ROOM;
+}
+
 static sc_status simulate(const maker *mk, const sc_plan *plan, sc_autoplan_entry *entry,
                           sc_err *err)
 {
@@ -70,11 +95,7 @@ static sc_status simulate(const maker *mk, const sc_plan *plan, sc_autoplan_entr
     entry->is_same_layout = sc_planner_is_same_layout(mk->measured->plan, plan);
     entry->is_measured = strcmp(plan->schedule, mk->measured->plan->schedule) == 0 &&
                          sc_table_equals(plan->compute, mk->measured->plan->compute);
-    if (sc_planner_check_cap(mk->job, plan, NULL) != SC_OK) {
-        entry->verdict = SC_AUTOPLAN_OVER_CAP;
-    } else if (!plan->report.has_ordered_w) {
-        entry->verdict = SC_AUTOPLAN_UNORDERED;
-    }
+    entry->verdict = judge(mk, plan, entry->is_same_layout);
 out:
     sc_simulate_free(&timeline);
     free(stages);

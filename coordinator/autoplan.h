@@ -27,6 +27,7 @@ typedef struct sc_autoplan_measured {
 typedef enum sc_autoplan_verdict {
     SC_AUTOPLAN_FITS,
     SC_AUTOPLAN_OVER_CAP,  // simulated, but needs more memory than the job allows
+    SC_AUTOPLAN_NO_ROOM,   // fits, but not beside the measured plan while weights move
     SC_AUTOPLAN_UNORDERED, // simulated, but adds weight gradients in another order: other bits
     SC_AUTOPLAN_REFUSED    // not planned: a constraint on p, v, m or the layers; no times
 } sc_autoplan_verdict;

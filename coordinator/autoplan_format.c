@@ -32,6 +32,8 @@ static const char *verdict_text(const sc_autoplan *list, int i)
         return i == list->chosen ? "chosen" : "fits";
     case SC_AUTOPLAN_OVER_CAP:
         return "over the memory cap";
+    case SC_AUTOPLAN_NO_ROOM:
+        return "no room beside the measured plan while weights move";
     case SC_AUTOPLAN_UNORDERED:
         return "adds weight gradients in another order";
     case SC_AUTOPLAN_REFUSED:
@@ -78,11 +80,27 @@ static const sc_autoplan_entry *rival(const sc_autoplan *list)
     return NULL;
 }
 
+static void add_left_out(const sc_autoplan *list, const sc_autoplan_entry *entry, sc_text *text)
+{
+    char name[NAME_TEXT];
+    char memory[SC_PLANNER_FORMAT_SIZE_MAX];
+    sc_text_add(text, "; %s would take %.3f ms, but ", name_text(entry, name),
+                entry->step_ns / NS_PER_MS);
+    if (entry->verdict == SC_AUTOPLAN_UNORDERED) {
+        sc_text_add(text, "changes the bits of the loss");
+        return;
+    }
+    sc_text_add(text, "%s %s a rank%s, over the cap of %g GiB",
+                entry->verdict == SC_AUTOPLAN_NO_ROOM ? "needs" : "takes",
+                sc_planner_format_size(entry->peak_bytes, memory),
+                entry->verdict == SC_AUTOPLAN_NO_ROOM ? " beside the measured plan" : "",
+                list->job->peak_memory_gib);
+}
+
 static void add_why(const sc_autoplan *list, sc_text *text)
 {
     char name[NAME_TEXT];
     char other[NAME_TEXT];
-    char memory[SC_PLANNER_FORMAT_SIZE_MAX];
     if (list->chosen == SC_AUTOPLAN_NONE) {
         sc_text_add(text, "no schedule fits memory.cap_gib %g", list->job->peak_memory_gib);
         return;
@@ -96,13 +114,8 @@ static void add_why(const sc_autoplan *list, sc_text *text)
         sc_text_add(text, " against %.3f ms of %s", next->step_ns / NS_PER_MS,
                     name_text(next, other));
     }
-    if (out != NULL && out->verdict == SC_AUTOPLAN_OVER_CAP) {
-        sc_text_add(text, "; %s would take %.3f ms, but %s a rank, over the cap of %g GiB",
-                    name_text(out, other), out->step_ns / NS_PER_MS,
-                    sc_planner_format_size(out->peak_bytes, memory), list->job->peak_memory_gib);
-    } else if (out != NULL) {
-        sc_text_add(text, "; %s would take %.3f ms, but changes the bits of the loss",
-                    name_text(out, other), out->step_ns / NS_PER_MS);
+    if (out != NULL) {
+        add_left_out(list, out, text);
     }
 }
 
