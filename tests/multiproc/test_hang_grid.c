@@ -1,0 +1,108 @@
+/* Paced runs of every schedule finish, and equal pipelines have equal losses: the message's hash
+   chain is checked inside the workers, so a run that ends well routed every message right. Without
+   an argument a fixed sample of p 1..6 and m 1..13; with "all" the whole grid
+   (bench/paced_grid.sh). */
+#include "schedules/gen.h"
+#include "tests/multiproc/fleet.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    P_MAX = 6,
+    M_MAX = 13,
+    STAGES_MAX = 64,
+    STEPS = 3
+};
+
+typedef struct grid {
+    bool is_whole;
+    int n_runs;
+    bool is_known[STAGES_MAX + 1][M_MAX + 1]; // by stages and microbatches, whatever the layout
+    double losses[STAGES_MAX + 1][M_MAX + 1][STEPS];
+} grid;
+
+/* One stage takes another word of the hash chain, so the loss depends on their number. */
+static int count_stages(const char *schedule, int p, int m)
+{
+    sc_err err;
+    sc_table *table = NULL;
+    const sc_gen_params params = {.n_ranks = p, .n_mb = m};
+    if (sc_gen_make(schedule, &params, &table, &err) != SC_OK) {
+        fail_msg("%s", err.text);
+    }
+    int n_stages = table->n_stages;
+    sc_table_free(&table);
+    assert_in_range(n_stages, 1, STAGES_MAX);
+    return n_stages;
+}
+
+/* Every schedule and p, with one microbatch and with one more number, so that each m occurs. */
+static bool is_chosen(const grid *g, int schedule, int p, int m)
+{
+    return g->is_whole || m == 1 || m == 2 + (5 * p + schedule) % (M_MAX - 1);
+}
+
+static void check_run(grid *g, const char *schedule, int p, int m)
+{
+    double losses[SC_FLEET_STEPS_MAX];
+    const sc_fleet_job job = {.schedule = schedule, .p = p, .m = m, .steps = STEPS};
+    int n_stages = count_stages(schedule, p, m);
+    sc_fleet fleet;
+    sc_fleet_open(&job, &fleet);
+    sc_fleet_run(&fleet);
+    if (!sc_proc_wait(fleet.run, SC_FLEET_PATIENCE_MS)) {
+        fail_msg("%s, p %d, m %d hangs", schedule, p, m);
+    }
+    if (sc_proc_exit_code(fleet.run) != 0) {
+        fail_msg("%s, p %d, m %d: %s", schedule, p, m, sc_proc_text(fleet.run, SC_PROC_ERR));
+    }
+    assert_int_equal(sc_fleet_read_losses(&fleet, losses), STEPS);
+    if (!g->is_known[n_stages][m]) {
+        memcpy(g->losses[n_stages][m], losses, sizeof g->losses[n_stages][m]);
+        g->is_known[n_stages][m] = true;
+    }
+    if (memcmp(g->losses[n_stages][m], losses, sizeof g->losses[n_stages][m]) != 0) {
+        fail_msg("%s, p %d, m %d: losses %.17g ..., but others of %d stages have %.17g ...",
+                 schedule, p, m, losses[0], n_stages, g->losses[n_stages][m][0]);
+    }
+    sc_fleet_close(&fleet);
+    g->n_runs++;
+}
+
+static void test_every_schedule_finishes(void **state)
+{
+    grid *g = *state;
+    size_t n_schedules = 0;
+    const sc_gen_info *list = sc_gen_list(&n_schedules);
+    for (int p = 1; p <= P_MAX; p++) {
+        for (int m = 1; m <= M_MAX; m++) {
+            for (size_t i = 0; i < n_schedules; i++) {
+                if (is_chosen(g, (int)i, p, m)) {
+                    check_run(g, list[i].name, p, m);
+                }
+            }
+        }
+    }
+    print_message("%d runs of %zu schedules\n", g->n_runs, n_schedules);
+}
+
+int main(int argc, char **argv)
+{
+    grid *g = calloc(1, sizeof *g);
+    if (g == NULL) {
+        return 1;
+    }
+    g->is_whole = argc > 1 && strcmp(argv[1], "all") == 0;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate(test_every_schedule_finishes, g),
+    };
+    int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(g);
+    return n_failed;
+}
