@@ -297,14 +297,57 @@ static int64_t cost_of(const sc_bubble *bubble, const step_slot *slot)
     return cost;
 }
 
-static double bubble_of(const sc_bubble *bubble, const step_slot *slot)
+static int64_t ideal_of(const sc_bubble *bubble, const step_slot *slot)
 {
     int64_t ideal = 0;
     for (int r = 0; r < bubble->table->n_ranks; r++) {
         ideal = larger(ideal, slot->ranks[r].busy_ns);
     }
+    return ideal;
+}
+
+/* First start to last end over all ranks, on one clock. */
+static int64_t makespan_of(const sc_bubble *bubble, const step_slot *slot)
+{
+    int64_t first = INT64_MAX;
+    int64_t last = INT64_MIN;
+    for (int r = 0; r < bubble->table->n_ranks; r++) {
+        const rank_step *rs = &slot->ranks[r];
+        int64_t offset = bubble->has_clocks ? bubble->to_coordinator[r] : 0;
+        first = rs->first_start_ns + offset < first ? rs->first_start_ns + offset : first;
+        last = larger(last, rs->last_end_ns + offset);
+    }
+    return last - first;
+}
+
+static double share_of(int64_t idle, int64_t whole)
+{
+    return whole == 0 ? 0 : (double)idle / (double)whole;
+}
+
+typedef double (*step_measure)(const sc_bubble *bubble, const step_slot *slot);
+
+static double over_cost(const sc_bubble *bubble, const step_slot *slot)
+{
     int64_t cost = cost_of(bubble, slot);
-    return cost == 0 ? 0 : (double)(cost - ideal) / (double)cost;
+    return share_of(cost - ideal_of(bubble, slot), cost);
+}
+
+static double over_ideal(const sc_bubble *bubble, const step_slot *slot)
+{
+    int64_t ideal = ideal_of(bubble, slot);
+    return share_of(cost_of(bubble, slot) - ideal, ideal);
+}
+
+static double over_makespan(const sc_bubble *bubble, const step_slot *slot)
+{
+    int64_t makespan = makespan_of(bubble, slot);
+    return share_of(makespan - ideal_of(bubble, slot), makespan);
+}
+
+static double cost_in_ns(const sc_bubble *bubble, const step_slot *slot)
+{
+    return (double)cost_of(bubble, slot);
 }
 
 /* Complete steps but the warm-up; also how many of them are odd. */
@@ -324,24 +367,28 @@ static int find_used(sc_bubble *bubble, int *n_odd)
     return n;
 }
 
-static void measure_even(sc_bubble *bubble, int n_used, sc_bubble_result *out)
+/* Median over the even steps, which are left sorted in scratch; *n_out of them. */
+static double median_even(sc_bubble *bubble, int n_used, step_measure measure, size_t *n_out)
 {
     size_t n = 0;
     for (int k = 0; k < n_used; k++) {
         if (!is_odd(bubble->used[k])) {
-            bubble->scratch[n++] = bubble_of(bubble, bubble->used[k]);
+            bubble->scratch[n++] = measure(bubble, bubble->used[k]);
         }
     }
-    out->measured = median(bubble->scratch, n);
-    out->measured_min = bubble->scratch[0]; // median has sorted them
+    *n_out = n;
+    return median(bubble->scratch, n);
+}
+
+static void measure_even(sc_bubble *bubble, int n_used, sc_bubble_result *out)
+{
+    size_t n;
+    out->measured_over_ideal = median_even(bubble, n_used, over_ideal, &n);
+    out->measured_over_makespan = median_even(bubble, n_used, over_makespan, &n);
+    out->measured_cost_ns = median_even(bubble, n_used, cost_in_ns, &n);
+    out->measured = median_even(bubble, n_used, over_cost, &n);
+    out->measured_min = bubble->scratch[0];
     out->measured_max = bubble->scratch[n - 1];
-    n = 0;
-    for (int k = 0; k < n_used; k++) {
-        if (!is_odd(bubble->used[k])) {
-            bubble->scratch[n++] = (double)cost_of(bubble, bubble->used[k]);
-        }
-    }
-    out->measured_cost_ns = median(bubble->scratch, n);
 }
 
 static double median_cost(sc_bubble *bubble, int n_used, size_t offset)
@@ -385,6 +432,10 @@ static sc_status simulate_odd(sc_bubble *bubble, int n_used, sc_bubble_result *o
     SC_TRY(sc_simulate_run(bubble->table, &costs, &timeline, err));
     out->simulated = timeline->bubble;
     out->simulated_cost_ns = timeline->cost;
+    out->simulated_over_ideal =
+        timeline->ideal > 0 ? (timeline->cost - timeline->ideal) / timeline->ideal : 0;
+    out->simulated_over_makespan =
+        timeline->makespan > 0 ? (timeline->makespan - timeline->ideal) / timeline->makespan : 0;
     sc_simulate_free(&timeline);
     return SC_OK;
 }

@@ -27,7 +27,14 @@ typedef struct sc_bubble_result {
     double measured; // median over the even steps used
     double measured_min;
     double measured_max;
+    /* the same steps in the other conventions, medians: idle / ideal as Megatron-LM and Llama 3
+       count, and idle over the whole timeline, last end of any rank minus first start of any, as
+       GPipe counts */
+    double measured_over_ideal;
+    double measured_over_makespan;
     double simulated; // with the costs and comm below
+    double simulated_over_ideal;
+    double simulated_over_makespan;
     double simulated_cost_ns;
     double measured_cost_ns; // median over the even steps
     double step_ns;          // the longest rank's window of the median step

@@ -36,17 +36,37 @@ static void append(text *t, const char *format, ...)
     t->n += (size_t)n;
 }
 
-static int cell_width(int cause)
+/* The cause's column: transfer has none when it cannot be told from waiting. */
+static bool has_column(int cause, bool is_merged)
 {
-    int n = (int)strlen(sc_bubble_cause_text((sc_cause)cause));
+    return cause != SC_CAUSE_TRANSFER || !is_merged;
+}
+
+static const char *column_text(int cause, bool is_merged)
+{
+    return cause == SC_CAUSE_WAIT && is_merged ? "wait+transfer"
+                                               : sc_bubble_cause_text((sc_cause)cause);
+}
+
+static int cell_width(int cause, bool is_merged)
+{
+    int n = (int)strlen(column_text(cause, is_merged));
     return 2 + (n > CELL_WIDTH ? n : CELL_WIDTH);
 }
 
-static void append_head(text *t)
+static int64_t cell_ns(const sc_bubble_split *split, int cause, bool is_merged)
+{
+    int64_t ns = split->ns[cause];
+    return cause == SC_CAUSE_WAIT && is_merged ? ns + split->ns[SC_CAUSE_TRANSFER] : ns;
+}
+
+static void append_head(text *t, bool is_merged)
 {
     append(t, "%-*s", LABEL_WIDTH, "");
     for (int c = 0; c < SC_CAUSE_COUNT; c++) {
-        append(t, "%*s", cell_width(c), sc_bubble_cause_text((sc_cause)c));
+        if (has_column(c, is_merged)) {
+            append(t, "%*s", cell_width(c, is_merged), column_text(c, is_merged));
+        }
     }
     append(t, "%*s\n", 2 + CELL_WIDTH, "window");
 }
@@ -57,15 +77,21 @@ static double share(int64_t part_ns, int64_t whole_ns)
 }
 
 /* Two lines: milliseconds and their share. */
-static void append_split(text *t, const char *who, const sc_bubble_split *split)
+static void append_split(text *t, const char *who, const sc_bubble_split *split, bool is_merged)
 {
     append(t, "%-*s%3s", LABEL_WIDTH - 3, who, "ms");
     for (int c = 0; c < SC_CAUSE_COUNT; c++) {
-        append(t, "%*.2f", cell_width(c), (double)split->ns[c] / NS_PER_MS);
+        if (has_column(c, is_merged)) {
+            append(t, "%*.2f", cell_width(c, is_merged),
+                   (double)cell_ns(split, c, is_merged) / NS_PER_MS);
+        }
     }
     append(t, "%*.2f\n%*s", 2 + CELL_WIDTH, (double)split->window_ns / NS_PER_MS, LABEL_WIDTH, "%");
     for (int c = 0; c < SC_CAUSE_COUNT; c++) {
-        append(t, "%*.1f", cell_width(c), share(split->ns[c], split->window_ns));
+        if (has_column(c, is_merged)) {
+            append(t, "%*.1f", cell_width(c, is_merged),
+                   share(cell_ns(split, c, is_merged), split->window_ns));
+        }
     }
     append(t, "%*.1f\n", 2 + CELL_WIDTH, share(split->window_ns, split->window_ns));
 }
@@ -75,32 +101,50 @@ static void append_bubble(text *t, const sc_bubble_result *result, double closed
     append(t, "bubble: measured %.1f %% (%.1f to %.1f), simulated %.1f %%", 100 * result->measured,
            100 * result->measured_min, 100 * result->measured_max, 100 * result->simulated);
     if (isnan(closed_form)) {
-        append(t, ", no closed form\n");
+        append(t, ", no closed form");
     } else {
-        append(t, ", closed form %.1f %%\n", 100 * closed_form);
+        append(t, ", closed form %.1f %%", 100 * closed_form);
     }
-    append(t, "over %d steps after the warm-up; simulated with the costs of other steps\n\n",
+    append(t, " (idle / cost, as Zero Bubble)\n");
+    append(t, "        %.1f %% measured, %.1f %% simulated as idle / ideal (Megatron-LM); ",
+           100 * result->measured_over_ideal, 100 * result->simulated_over_ideal);
+    append(t, "%.1f %%, %.1f %% as idle / makespan (GPipe)\n", 100 * result->measured_over_makespan,
+           100 * result->simulated_over_makespan);
+    append(t, "over %d steps after the warm-up; simulated with the costs of other steps\n",
            result->n_steps);
 }
 
-sc_status sc_bubble_report_format(const sc_bubble_result *result, int n_ranks, double closed_form,
-                                  char **out, sc_err *err)
+static void append_clocks(text *t, int64_t clock_error_ns)
 {
-    size_t capacity = ((size_t)n_ranks + 4) * 2 * LINE_BYTES;
+    if (clock_error_ns < 0) {
+        append(t, "clocks of the hosts are not aligned yet\n");
+    } else if (clock_error_ns > 0) {
+        append(t, "clocks of the hosts agree within %.3f ms\n", (double)clock_error_ns / NS_PER_MS);
+    }
+    append(t, "\n");
+}
+
+sc_status sc_bubble_report_format(const sc_bubble_result *result, int n_ranks, double closed_form,
+                                  int64_t clock_error_ns, char **out, sc_err *err)
+{
+    size_t capacity = ((size_t)n_ranks + 6) * 2 * LINE_BYTES;
     text t = {.bytes = malloc(capacity), .capacity = capacity};
     if (t.bytes == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "bubble table of %d ranks: out of memory",
                               n_ranks);
     }
+    bool is_merged =
+        clock_error_ns != 0 && (clock_error_ns < 0 || (double)clock_error_ns > result->comm_ns);
     append_bubble(&t, result, closed_form);
+    append_clocks(&t, clock_error_ns);
     append(&t, "time of step %llu by cause\n", (unsigned long long)result->median_step);
-    append_head(&t);
+    append_head(&t, is_merged);
     for (int r = 0; r < n_ranks; r++) {
         char who[32];
         snprintf(who, sizeof who, "rank %d", r);
-        append_split(&t, who, &result->ranks[r]);
+        append_split(&t, who, &result->ranks[r], is_merged);
     }
-    append_split(&t, "mean", &result->total);
+    append_split(&t, "mean", &result->total, is_merged);
     *out = t.bytes;
     return SC_OK;
 }
@@ -144,6 +188,14 @@ static bool add_bubble(cJSON *object, const sc_bubble_result *result, double clo
            cJSON_AddNumberToObject(bubble, "measured_min", result->measured_min) != NULL &&
            cJSON_AddNumberToObject(bubble, "measured_max", result->measured_max) != NULL &&
            cJSON_AddNumberToObject(bubble, "simulated", result->simulated) != NULL &&
+           cJSON_AddNumberToObject(bubble, "measured_over_ideal", result->measured_over_ideal) !=
+               NULL &&
+           cJSON_AddNumberToObject(bubble, "simulated_over_ideal", result->simulated_over_ideal) !=
+               NULL &&
+           cJSON_AddNumberToObject(bubble, "measured_over_makespan",
+                                   result->measured_over_makespan) != NULL &&
+           cJSON_AddNumberToObject(bubble, "simulated_over_makespan",
+                                   result->simulated_over_makespan) != NULL &&
            // cJSON writes NAN as null
            cJSON_AddNumberToObject(bubble, "closed_form", closed_form) != NULL;
 }

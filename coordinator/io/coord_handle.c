@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "coordinator/bubble_report.h"
 #include "coordinator/io/coord.h"
 
 #include <inttypes.h>
@@ -171,7 +172,7 @@ static void update_clocks(sc_coord *c, sc_coord_peer *peer, const sc_msg_heartbe
         sc_clock_estimate estimate = sc_clock_get(&c->peers[c->peer_of_rank[r]].clock, now_ns);
         c->clock_offsets[r] = estimate.offset_ns;
         if (!estimate.is_known || c->clock_error_ns < 0) {
-            c->clock_error_ns = -1;
+            c->clock_error_ns = SC_BUBBLE_CLOCK_UNKNOWN;
         } else if (estimate.error_ns > c->clock_error_ns) {
             c->clock_error_ns = estimate.error_ns;
         }

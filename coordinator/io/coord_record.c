@@ -299,7 +299,7 @@ static sc_status format_schedule(const sc_coord *c, const sc_coord_schedule *sch
         return SC_OK;
     }
     SC_TRY(sc_bubble_report_format(result, sched->plan->n_ranks, closed_form(sched->plan, result),
-                                   &table, err));
+                                   c->clock_error_ns, &table, err));
     sc_status status = append(text, table, err);
     free(table);
     return status;

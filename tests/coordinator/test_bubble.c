@@ -81,6 +81,9 @@ static void equal_costs_give_the_closed_form(void **state)
     }
     sc_bubble_result result = result_of(bubble);
     assert_near(result.measured, 3.0 / 11);
+    assert_near(result.measured_over_ideal, 3.0 / 8);
+    assert_near(result.measured_over_makespan, result.simulated_over_makespan);
+    assert_near(result.simulated_over_ideal, 3.0 / 8);
     assert_near(result.simulated, 3.0 / 11);
     assert_near(result.measured_cost_ns, 33000);
     assert_near(result.simulated_cost_ns, 33000);

@@ -27,6 +27,10 @@ static sc_bubble_result make(sc_bubble_split ranks[2], sc_stage_cost costs[2])
     }
     result.measured_max = 0.13;
     result.simulated = 0.125;
+    result.measured_over_ideal = 0.14;
+    result.simulated_over_ideal = 0.15;
+    result.measured_over_makespan = 0.11;
+    result.simulated_over_makespan = 0.12;
     result.median_step = 17;
     result.ranks = ranks;
     result.costs = costs;
@@ -42,10 +46,14 @@ static void table_shows_every_cause_of_every_rank(void **state)
     sc_stage_cost costs[2];
     sc_bubble_result result = make(ranks, costs);
     char *text = NULL;
-    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, &text, NULL), SC_OK);
+    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, 0, &text, NULL), SC_OK);
     assert_string_equal(
         text,
-        "bubble: measured 12.3 % (12.0 to 13.0), simulated 12.5 %, closed form 20.0 %\n"
+        "bubble: measured 12.3 % (12.0 to 13.0), simulated 12.5 %, closed form 20.0 % "
+        "(idle / cost, as Zero Bubble)\n"
+        "        14.0 % measured, 15.0 % simulated as idle / ideal (Megatron-LM); 11.0 %, 12.0 % "
+        "as "
+        "idle / makespan (GPipe)\n"
         "over 8 steps after the warm-up; simulated with the costs of other steps\n"
         "\n"
         "time of step 17 by cause\n"
@@ -64,8 +72,32 @@ static void table_shows_every_cause_of_every_rank(void **state)
         "           %       1.8             3.6              5.5       7.3       9.1      10.9"
         "      12.7      14.5       16.4      18.2     100.0\n");
     free(text);
-    assert_int_equal(sc_bubble_report_format(&result, 2, NAN, &text, NULL), SC_OK);
-    assert_non_null(strstr(text, "simulated 12.5 %, no closed form\n"));
+    assert_int_equal(sc_bubble_report_format(&result, 2, NAN, 0, &text, NULL), SC_OK);
+    assert_non_null(strstr(text, "simulated 12.5 %, no closed form (idle"));
+    free(text);
+}
+
+/* When clocks err by more than a transfer takes, waiting and transfer are one column. */
+static void clocks_that_err_merge_two_causes(void **state)
+{
+    (void)state;
+    sc_bubble_split ranks[2];
+    sc_stage_cost costs[2];
+    sc_bubble_result result = make(ranks, costs);
+    char *text = NULL;
+    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, 250001, &text, NULL), SC_OK);
+    assert_non_null(strstr(text, "clocks of the hosts agree within 0.250 ms\n"));
+    assert_non_null(strstr(text, "backward_weight  wait+transfer    buffer   control"));
+    assert_non_null(
+        strstr(text, "rank 1    ms      2.00            4.00             6.00          20.00"));
+    free(text);
+    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, 250000, &text, NULL), SC_OK);
+    assert_null(strstr(text, "wait+transfer"));
+    free(text);
+    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, SC_BUBBLE_CLOCK_UNKNOWN, &text, NULL),
+                     SC_OK);
+    assert_non_null(strstr(text, "clocks of the hosts are not aligned yet\n"));
+    assert_non_null(strstr(text, "wait+transfer"));
     free(text);
 }
 
@@ -85,7 +117,7 @@ static void large_numbers_fit(void **state)
     result.total = ranks[0];
     result.median_step = UINT64_MAX;
     char *text = NULL;
-    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, &text, NULL), SC_OK);
+    assert_int_equal(sc_bubble_report_format(&result, 2, 0.2, 0, &text, NULL), SC_OK);
     assert_non_null(strstr(text, "9223372036854.78"));
     free(text);
 }
@@ -155,6 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(table_shows_every_cause_of_every_rank),
+        cmocka_unit_test(clocks_that_err_merge_two_causes),
         cmocka_unit_test(large_numbers_fit),
         cmocka_unit_test(json_has_the_same_numbers),
     };
