@@ -251,7 +251,7 @@ static sc_status choose(sc_coord *c, sc_err *err)
 {
     sc_bubble_result result;
     sc_autoplan *choice = NULL;
-    sc_coord_schedule *next;
+    sc_coord_schedule *next = NULL;
     SC_TRY(sc_bubble_result_get(c->cur->bubble, &result, err));
     sc_autoplan_measured measured = {
         .plan = c->plan, .costs = result.costs, .comm = result.comm_ns};
