@@ -226,18 +226,30 @@ static void forget(sc_coord *c, sc_coord_peer *peer, int64_t now_ns)
     }
 }
 
+/* "step 3, action 2F5", "step 3" in its tail, or "setup" */
+static void format_place(const sc_coord *c, const sc_msg_fail *fail, char *out, size_t n)
+{
+    if (c->steps.phase != SC_STEPLOOP_TRAINING && fail->action[0] == '\0') {
+        snprintf(out, n, "setup");
+        return;
+    }
+    snprintf(out, n, "step %" PRIu64 "%s%.32s", fail->step,
+             fail->action[0] != '\0' ? ", action " : "", fail->action);
+}
+
 static void handle_fail(sc_coord *c, sc_coord_peer *peer, const sc_msg_fail *fail, int64_t now_ns)
 {
     char text[SC_ERR_TEXT_MAX];
+    char place[96];
     if (peer->rank == SC_COORD_NONE) {
         SC_LOG_WARN("worker %d (host %s, pid %" PRIu32 ", %s) left: %.700s, waiting for another",
                     sc_coord_peers_index(c, peer), peer->host, peer->pid, peer->device, fail->text);
         forget(c, peer, now_ns);
         return;
     }
-    snprintf(text, sizeof text, "rank %d (host %s, pid %" PRIu32 ", %s) failed%s%.32s: %.700s",
-             peer->rank, peer->host, peer->pid, peer->device, fail->action[0] != '\0' ? " in " : "",
-             fail->action, fail->text);
+    format_place(c, fail, place, sizeof place);
+    snprintf(text, sizeof text, "rank %d (host %s, pid %" PRIu32 ", %s) failed: %s: %.700s",
+             peer->rank, peer->host, peer->pid, peer->device, place, fail->text);
     peer->is_gone = true;
     sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));
     sc_status status =

@@ -290,7 +290,8 @@ static void take_signals(sc_stage_loop *loop)
         sc_err err = {.status = SC_INTERRUPTED};
         snprintf(err.text, sizeof err.text, "%s", text);
         if (loop->is_welcome) {
-            send_fail(loop, &err, loop->epoch == NULL ? 0 : loop->epoch->assign.epoch, 0);
+            send_fail(loop, &err, loop->epoch == NULL ? 0 : loop->epoch->assign.epoch,
+                      loop->epoch == NULL ? 0 : loop->epoch->step.step);
         }
         end(loop, SC_INTERRUPTED, text);
     }

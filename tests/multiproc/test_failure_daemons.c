@@ -88,7 +88,7 @@ static void test_interrupted_worker_ends_the_job(void **state)
     sc_fleet_await(&fleet, "rank 1", "action 1F", "waiting", doing);
     sc_proc_signal(fleet.workers[1], SIGTERM);
     expect_end(fleet.workers[1], SC_INTERRUPTED, "stopped by SIGTERM");
-    expect_end(fleet.coordinator, SC_INTERRUPTED, "cpu:1) failed in 1F");
+    expect_end(fleet.coordinator, SC_INTERRUPTED, "cpu:1) failed: step 0, action 1F");
     expect_end(fleet.workers[0], SC_INTERRUPTED, "stopped by SIGTERM");
     expect_end(fleet.workers[2], SC_INTERRUPTED, "stopped by SIGTERM");
     sc_fleet_close(&fleet);
