@@ -1,6 +1,6 @@
 # Failures, hangs and bad input: the real programs with paced slices, see fleet.h.
 sc_library(sc_fleet SOURCES failure.c fleet.c ${CMAKE_SOURCE_DIR}/cli/client.c
-  LIBS sc_proto sc_schedules sc_testsupport PkgConfig::CJSON PkgConfig::ZMQ cmocka)
+  LIBS sc_proto sc_formats sc_schedules sc_testsupport PkgConfig::CJSON PkgConfig::ZMQ cmocka)
 target_compile_definitions(sc_fleet PRIVATE SC_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
 
 function(sc_fleet_test name)
@@ -13,3 +13,4 @@ sc_fleet_test(test_failure_stop)
 sc_fleet_test(test_failure_daemons)
 sc_fleet_test(test_failure_run)
 sc_fleet_test(test_hang_grid)
+sc_fleet_test(test_bad_input_job)
