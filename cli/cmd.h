@@ -16,6 +16,7 @@ int sc_cmd_run_main(int argc, char **argv);
 int sc_cmd_compare_main(int argc, char **argv);
 int sc_cmd_status_main(int argc, char **argv);
 int sc_cmd_stop_main(int argc, char **argv);
+int sc_cmd_swap_main(int argc, char **argv);
 
 /* Writes "stagecoach: TEXT" to stderr and returns err->status's exit code. */
 int sc_cmd_fail(const sc_err *err);

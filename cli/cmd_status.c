@@ -103,7 +103,7 @@ static sc_status print_file(const char *path, sc_err *err)
 static sc_status ask(const status_args *args, sc_err *err)
 {
     char *text = NULL;
-    SC_TRY(sc_target_ask(args->target, "status", &text, err));
+    SC_TRY(sc_target_ask(args->target, "status", "", &text, err));
     print_reply(text, args->is_json);
     free(text);
     return SC_OK;

@@ -36,7 +36,7 @@ int sc_cmd_stop_main(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &target) != 0) {
         return sc_status_exit_code(SC_FAILED);
     }
-    if (sc_target_ask(target, "stop", &text, &err) != SC_OK) {
+    if (sc_target_ask(target, "stop", "", &text, &err) != SC_OK) {
         return sc_cmd_fail(&err);
     }
     printf("%s\n", text);

@@ -19,6 +19,7 @@ static const sc_command COMMANDS[] = {
     {"run", "run a job on this machine", sc_cmd_run_main},
     {"compare", "run a job under several schedules and compare them", sc_cmd_compare_main},
     {"status", "ask how a job gets on", sc_cmd_status_main},
+    {"swap", "change the schedule of a running job", sc_cmd_swap_main},
     {"stop", "end a job", sc_cmd_stop_main},
     {"data", "make and inspect token files", sc_cmd_data_main},
     {"schedule", "list, draw, check and simulate pipeline schedules", sc_cmd_schedule_main},

@@ -4,6 +4,8 @@
 #include "cli/client.h"
 #include "cli/cmd.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +58,43 @@ static sc_status take_reply(const sc_msg_reply *reply, char **out_text, sc_err *
     return SC_OK;
 }
 
-sc_status sc_target_ask(const char *target, const char *verb, char **out_text, sc_err *err)
+/* True for a run folder whose coordinator has begun and not ended its job. */
+static bool is_under_way(const char *runs_dir, const char *name)
+{
+    char endpoint[PATH_MAX];
+    char summary[PATH_MAX];
+    int n = snprintf(endpoint, sizeof endpoint, "%s/%s/endpoint", runs_dir, name);
+    int n_summary = snprintf(summary, sizeof summary, "%s/%s/summary.json", runs_dir, name);
+    return n > 0 && (size_t)n < sizeof endpoint && n_summary > 0 &&
+           (size_t)n_summary < sizeof summary && name[0] != '.' && access(endpoint, F_OK) == 0 &&
+           access(summary, F_OK) != 0;
+}
+
+sc_status sc_target_find(const char *runs_dir, char *out, size_t n, sc_err *err)
+{
+    int n_found = 0;
+    DIR *folder = opendir(runs_dir);
+    if (folder == NULL) {
+        return sc_status_errno(err, errno, "no endpoint and no run folder given, and %s", runs_dir);
+    }
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (is_under_way(runs_dir, entry->d_name)) {
+            n_found++;
+            (void)snprintf(out, n, "%s/%s", runs_dir, entry->d_name);
+        }
+    }
+    (void)closedir(folder);
+    if (n_found != 1) {
+        return sc_status_fail(err, SC_NOT_FOUND,
+                              "no endpoint and no run folder given, and %d runs are under way in "
+                              "%s: say which",
+                              n_found, runs_dir);
+    }
+    return SC_OK;
+}
+
+sc_status sc_target_ask(const char *target, const char *verb, const char *argument, char **out_text,
+                        sc_err *err)
 {
     sc_status status = SC_OK;
     char endpoint[SC_ANNOUNCE_ENDPOINT_MAX + 1];
@@ -64,7 +102,7 @@ sc_status sc_target_ask(const char *target, const char *verb, char **out_text, s
     const sc_msg_reply *reply = NULL;
     SC_GOTO(find_endpoint(target, endpoint, sizeof endpoint, err));
     SC_GOTO(sc_client_open(endpoint, &client, err));
-    status = sc_client_ask(client, verb, "", REPLY_MS, &reply, err);
+    status = sc_client_ask(client, verb, argument, REPLY_MS, &reply, err);
     if (status == SC_OK) {
         status = take_reply(reply, out_text, err);
     }
