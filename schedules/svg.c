@@ -16,17 +16,17 @@ enum {
     TITLE = 26,
     AXIS = 30,
     WIDTH_AUTO_MIN = 640,
-    WIDTH_AUTO_MAX = 3200,
+    WIDTH_AUTO_MAX = 4000,
     WIDTH_MIN = 320,
     WIDTH_MAX = 100000,
-    BOX_AUTO = 15 // width that the shortest boxes get when the width is free
+    BOX_AUTO = 17 // width that the shortest boxes get when the width is free
 };
 
 typedef struct sc_look {
     sc_op op;
     const char *name;
     const char *fill;       // first, third, ... stage of a rank
-    const char *fill_other; // second, fourth, ...
+    const char *fill_other; // second, fourth, ...; with replicated stages, odd microbatches
 } sc_look;
 
 /* Light enough for dark text; forward and backward differ in lightness too. */
@@ -50,8 +50,10 @@ typedef struct sc_drawing {
     double shortest; // of all spans longer than 0
     double scale;    // pixels a unit of time
     int width;
+    bool is_replicated; // the panel at hand: a stage is on two ranks
     bool has_op[N_LOOKS];
     bool has_other_stage;
+    bool has_other_way;
 } sc_drawing;
 
 static int look_of(sc_op op)
@@ -75,8 +77,32 @@ static double first_start(const sc_svg_panel *panel)
     return first;
 }
 
-static bool is_other_stage(const sc_svg_panel *panel, sc_action action)
+/* True when some stage has actions on two ranks. */
+static bool find_replicas(const sc_svg_panel *panel)
 {
+    int owners[SC_STAGES_MAX] = {0}; // rank + 1
+    for (int rank = 0; rank < panel->n_ranks; rank++) {
+        for (size_t i = 0; i < panel->n_spans[rank]; i++) {
+            int stage = panel->spans[rank][i].action.stage;
+            if (stage < 0 || stage >= SC_STAGES_MAX) {
+                continue;
+            }
+            if (owners[stage] != 0 && owners[stage] != rank + 1) {
+                return true;
+            }
+            owners[stage] = rank + 1;
+        }
+    }
+    return false;
+}
+
+/* What is drawn lighter: where a rank has several stages, every other of them; where parameters are
+   replicated, microbatches that go the other way. */
+static bool is_other(const sc_drawing *drawing, const sc_svg_panel *panel, sc_action action)
+{
+    if (drawing->is_replicated) {
+        return action.mb % 2 == 1;
+    }
     return action.stage / panel->n_ranks % 2 == 1;
 }
 
@@ -84,6 +110,7 @@ static bool is_other_stage(const sc_svg_panel *panel, sc_action action)
 static void measure(sc_drawing *drawing, const sc_svg_panel *panel)
 {
     double first = first_start(panel);
+    drawing->is_replicated = find_replicas(panel);
     for (int rank = 0; rank < panel->n_ranks; rank++) {
         for (size_t i = 0; i < panel->n_spans[rank]; i++) {
             sc_span span = panel->spans[rank][i];
@@ -95,8 +122,10 @@ static void measure(sc_drawing *drawing, const sc_svg_panel *panel)
             if (look >= 0) {
                 drawing->has_op[look] = true;
             }
-            drawing->has_other_stage =
-                drawing->has_other_stage || is_other_stage(panel, span.action);
+            if (is_other(drawing, panel, span.action)) {
+                drawing->has_other_way = drawing->has_other_way || drawing->is_replicated;
+                drawing->has_other_stage = drawing->has_other_stage || !drawing->is_replicated;
+            }
         }
     }
 }
@@ -154,7 +183,7 @@ static void write_box(sc_drawing *drawing, const sc_svg_panel *panel, sc_span sp
     int look = look_of(span.action.op);
     const char *fill = "#cccccc";
     if (look >= 0) {
-        fill = is_other_stage(panel, span.action) ? LOOKS[look].fill_other : LOOKS[look].fill;
+        fill = is_other(drawing, panel, span.action) ? LOOKS[look].fill_other : LOOKS[look].fill;
     }
     char action[SC_ACTION_TEXT_MAX];
     (void)sc_action_format(span.action, action, sizeof action);
@@ -165,7 +194,7 @@ static void write_box(sc_drawing *drawing, const sc_svg_panel *panel, sc_span sp
     char number[16];
     int n = snprintf(number, sizeof number, "%d", span.action.mb);
     // A digit of the 10 pixel font is about 5.7 wide; smaller letters rather than none.
-    double size = fmin(11, (width - 2) / (0.58 * n));
+    double size = fmin(11, (width - 3) / (0.58 * n));
     if (span.action.mb >= 0 && size >= 6) {
         sc_text_add(drawing->text,
                     "<text class=\"mb\" x=\"%.2f\" y=\"%.2f\" font-size=\"%.1f\">%s</text>\n",
@@ -181,6 +210,7 @@ static double write_panel(sc_drawing *drawing, const sc_svg_panel *panel, double
     sc_text_add(drawing->text, "</text>\n");
     top += TITLE;
     write_axis(drawing, top, panel->n_ranks * ROW);
+    drawing->is_replicated = find_replicas(panel);
     double first = first_start(panel);
     for (int rank = 0; rank < panel->n_ranks; rank++) {
         double row = top + rank * ROW;
@@ -207,11 +237,12 @@ static void write_legend(sc_drawing *drawing)
                     LOOKS[i].name);
         x += 22 + 6.6 * (double)strlen(LOOKS[i].name) + 18;
     }
-    if (drawing->has_other_stage) {
+    if (drawing->has_other_stage || drawing->has_other_way) {
         sc_text_add(drawing->text,
-                    "<text class=\"legend\" x=\"%.2f\" y=\"23\">lighter: a rank's second, fourth, "
-                    "... stage</text>\n",
-                    x);
+                    "<text class=\"legend\" x=\"%.2f\" y=\"23\">lighter: %s%s%s</text>\n", x,
+                    drawing->has_other_stage ? "a rank's second, fourth, ... stage" : "",
+                    drawing->has_other_stage && drawing->has_other_way ? "; " : "",
+                    drawing->has_other_way ? "microbatches of the other direction" : "");
     }
 }
 

@@ -97,6 +97,33 @@ static void test_numbers(void **state)
     free(text);
 }
 
+/* Lighter: a rank's second stage; with stages on two ranks, the microbatches of the other way. */
+static void test_shades(void **state)
+{
+    (void)state;
+    static sc_span two[] = {{{SC_OP_F, 0, 1}, 0, 1}, {{SC_OP_F, 1, 1}, 1, 2}};
+    static sc_span *const two_rows[] = {two};
+    static const size_t n_two[] = {2};
+    sc_svg_panel panel = {"v = 2", 1, two_rows, n_two};
+    char *text = draw(&panel, 1, (sc_svg_options){888, NULL});
+    assert_int_equal(count(text, "fill=\"#9ec5f4\"><title>0F1"), 1);
+    assert_int_equal(count(text, "fill=\"#c9dffa\"><title>1F1"), 1);
+    assert_non_null(strstr(text, ">lighter: a rank's second, fourth, ... stage<"));
+    free(text);
+    static sc_span down[] = {{{SC_OP_F, 0, 0}, 0, 1}, {{SC_OP_F, 1, 1}, 1, 2}};
+    static sc_span up[] = {{{SC_OP_F, 0, 1}, 0, 1}, {{SC_OP_F, 1, 0}, 1, 2}};
+    static sc_span *const both_rows[] = {down, up};
+    static const size_t n_both[] = {2, 2};
+    panel = (sc_svg_panel){"two ways", 2, both_rows, n_both};
+    text = draw(&panel, 1, (sc_svg_options){888, NULL});
+    assert_int_equal(count(text, "fill=\"#9ec5f4\"><title>0F0"), 1);
+    assert_int_equal(count(text, "fill=\"#9ec5f4\"><title>1F0"), 1);
+    assert_int_equal(count(text, "fill=\"#c9dffa\"><title>0F1"), 1);
+    assert_int_equal(count(text, "fill=\"#c9dffa\"><title>1F1"), 1);
+    assert_non_null(strstr(text, ">lighter: microbatches of the other direction<"));
+    free(text);
+}
+
 /* Nothing to draw is a picture too, and so are actions that take no time. */
 static void test_empty(void **state)
 {
@@ -129,8 +156,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boxes),   cmocka_unit_test(test_panels),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_shades),
+        cmocka_unit_test(test_empty),   cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
