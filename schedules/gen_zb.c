@@ -7,7 +7,7 @@ static double closed_bubble(const sc_gen_params *params, double f, double i, dou
 {
     double p = params->n_ranks;
     double m = params->n_mb;
-    if (params->n_ranks > 1 && (w > f || (h == 2 && w > i))) {
+    if (params->n_ranks > 1 && (w > f || (h == 2 && 2 * w > f + i))) {
         return NAN;
     }
     double cost = (m + p - 1) * (f + i) + fmax(1, m - h * (p - 1)) * w;

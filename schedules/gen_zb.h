@@ -13,7 +13,7 @@
 #include "schedules/gen.h"
 
 /* The entries of gen's list; see sc_gen_info. The closed bubble is known for any p and m where
-   w <= f and, for H2, w <= i; else NAN. */
+   w <= f and, for H2, 2w <= f + i; else NAN. */
 double sc_gen_zb_closed_bubble_h1(const sc_gen_params *params, double f, double i, double w);
 double sc_gen_zb_closed_bubble_h2(const sc_gen_params *params, double f, double i, double w);
 sc_status sc_gen_zb_make_h1(const sc_gen_params *params, sc_table **out, sc_err *err);

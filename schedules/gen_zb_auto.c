@@ -28,8 +28,9 @@ typedef struct sc_zb_search {
     double i;
     double w;
     double comm;
-    double limit;
     double w_share;
+    double limit;     // of the run
+    double most_live; // that was found to be within it
     double slack; // what rounding may add to a time: sums that are equal on paper compare as equal
     sc_zb_choices choices;
     sc_zb_rank *ranks;   // (p)
@@ -42,17 +43,21 @@ typedef struct sc_zb_search {
 
 static const double MEMORY_SLACK = 1e-9;
 
-static bool is_f_within(const sc_zb_search *s, int rank, double n_f, int n_w)
-{
-    const sc_zb_rank *r = &s->ranks[rank];
-    double live = n_f - (1 - s->w_share) * r->n_i - s->w_share * n_w;
-    return live <= s->limit + MEMORY_SLACK;
-}
+enum {
+    N_CHOICES = 8,
+    /* Actions that all runs under lower limits may put together. */
+    OPS_MAX = 1 << 25
+};
 
-/* True when one more F fits into the rank's memory. */
-static bool has_room(const sc_zb_search *s, int rank)
+/* True when the rank has room for so many forwards after so many W's. */
+static bool has_room(sc_zb_search *s, int rank, double n_f, int n_w)
 {
-    return is_f_within(s, rank, s->ranks[rank].n_f + 1.0, s->ranks[rank].n_w);
+    double live = n_f - (1 - s->w_share) * s->ranks[rank].n_i - s->w_share * n_w;
+    if (live > s->limit + MEMORY_SLACK) {
+        return false;
+    }
+    s->most_live = fmax(s->most_live, live);
+    return true;
 }
 
 static double most_bubble(const sc_zb_search *s)
@@ -140,7 +145,7 @@ static void plan_warmup(sc_zb_search *s)
         double clock = r->clock;
         double due = i_end + s->comm;
         int n = 0;
-        while (n < s->m + s->p && is_f_within(s, rank, 2.0 + n, 0)) {
+        while (n < s->m + s->p && has_room(s, rank, 2.0 + n, 0)) {
             double reached = s->choices.is_bubble_allowed ? clock + s->f : clock;
             bool is_late =
                 s->choices.is_bubble_allowed ? reached > due + s->slack : reached >= due - s->slack;
@@ -180,7 +185,7 @@ static void warm_up(sc_zb_search *s)
 
 /* True when `rank`, at least two forwards ahead of the next one, does better to leave its forward
    out of this round. */
-static bool is_skip_better(const sc_zb_search *s, int rank)
+static bool is_skip_better(sc_zb_search *s, int rank)
 {
     const sc_zb_rank *r = &s->ranks[rank];
     const sc_zb_rank *next = r + 1;
@@ -190,7 +195,7 @@ static bool is_skip_better(const sc_zb_search *s, int rank)
         return true;
     }
     double clock = r->clock + s->f;
-    for (int n_w = r->n_w; !is_f_within(s, rank, r->n_f + 1.0, n_w); n_w++) {
+    for (int n_w = r->n_w; !has_room(s, rank, r->n_f + 1.0, n_w); n_w++) {
         clock += s->w;
     }
     if (clock <= due + s->slack) {
@@ -226,10 +231,11 @@ static void do_round(sc_zb_search *s)
 {
     plan_round(s);
     for (int rank = 0; rank < s->p; rank++) {
-        if (s->ranks[rank].n_requested == 0) {
+        const sc_zb_rank *r = &s->ranks[rank];
+        if (r->n_requested == 0) {
             continue;
         }
-        while (!has_room(s, rank)) {
+        while (!has_room(s, rank, r->n_f + 1.0, r->n_w)) {
             put(s, rank, SC_OP_W);
         }
         fill_gap(s, rank, f_arrival(s, rank));
@@ -245,10 +251,12 @@ static void do_round(sc_zb_search *s)
     }
 }
 
-/* Tries one set of choices and keeps the rows when they are the cheapest so far. */
-static void try_choices(sc_zb_search *s, sc_zb_choices choices)
+/* One run under a limit; keeps its rows when they are the cheapest so far. */
+static void try_choices(sc_zb_search *s, sc_zb_choices choices, double limit)
 {
     s->choices = choices;
+    s->limit = limit;
+    s->most_live = 1;
     for (int rank = 0; rank < s->p; rank++) {
         s->ranks[rank] = (sc_zb_rank){0};
     }
@@ -269,6 +277,38 @@ static void try_choices(sc_zb_search *s, sc_zb_choices choices)
         unsigned char *ops = s->best;
         s->best = s->ops;
         s->ops = ops;
+    }
+}
+
+/* No table within the limit costs less: rank 0 works m (f + i + w) and, before its first I, does at
+   most `limit` forwards, but waits until microbatch 0 is through all ranks and back. */
+static double lowest_cost(const sc_zb_search *s, double limit)
+{
+    double n_f = fmin(floor(limit + MEMORY_SLACK), s->m);
+    double back = s->p * s->f + (s->p - 1) * (s->i + 2 * s->comm);
+    return s->m * (s->f + s->i + s->w) + fmax(0, back - n_f * s->f);
+}
+
+/* All choices under the limit. The rules are greedy, so that less memory is better now and then:
+   then under lower limits too, where one could be better. A run is the same for all limits down to
+   the most that it found to be within its own, so the next lower one is just below that. */
+static void search(sc_zb_search *s, double limit)
+{
+    double next[N_CHOICES];
+    size_t n_ops = 0;
+    for (unsigned bits = 0; bits < N_CHOICES; bits++) {
+        sc_zb_choices choices = {(bits & 1) == 0, (bits & 2) == 0, (bits & 4) == 0};
+        try_choices(s, choices, limit);
+        next[bits] = s->most_live - 2 * MEMORY_SLACK;
+    }
+    for (unsigned bits = 0; bits < N_CHOICES; bits++) {
+        sc_zb_choices choices = {(bits & 1) == 0, (bits & 2) == 0, (bits & 4) == 0};
+        while (next[bits] >= 1 && lowest_cost(s, next[bits]) < s->best_cost - s->slack &&
+               n_ops < OPS_MAX) {
+            try_choices(s, choices, next[bits]);
+            next[bits] = s->most_live - 2 * MEMORY_SLACK;
+            n_ops += 3 * (size_t)s->p * (size_t)s->m;
+        }
     }
 }
 
@@ -324,7 +364,6 @@ static sc_zb_search search_of(const sc_gen_params *params)
                       .i = params->i,
                       .w = params->w,
                       .comm = params->comm,
-                      .limit = params->limit_mb == 0 ? params->n_ranks : params->limit_mb,
                       .w_share = params->w_share == 0 ? 0.5 : params->w_share,
                       .best_cost = INFINITY};
     if (s.f == 0 && s.i == 0 && s.w == 0) {
@@ -351,9 +390,7 @@ sc_status sc_gen_zb_auto_make(const sc_gen_params *params, sc_table **out, sc_er
         status = sc_status_fail(err, SC_NO_MEMORY, "zb-auto: out of memory for %d ranks", s.p);
         goto out;
     }
-    for (unsigned bits = 0; bits < 8; bits++) {
-        try_choices(&s, (sc_zb_choices){(bits & 1) == 0, (bits & 2) == 0, (bits & 4) == 0});
-    }
+    search(&s, params->limit_mb == 0 ? s.p : params->limit_mb);
     for (int rank = 0; rank < s.p; rank++) {
         SC_GOTO(write_row(&s, rank, table, err));
     }
