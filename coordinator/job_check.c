@@ -178,7 +178,7 @@ static sc_status check_stages(const checker *c)
                                 "%d stages are more than model.n_layer %d; choose at most %d", p,
                                 n_layer, n_layer);
     }
-    if (v <= n_layer / p) {
+    if (v < 1 || v <= n_layer / p) {
         return SC_OK;
     }
     const sc_job_mark *mark = mark_of(c, "parallel.virtual_stages", "schedule");

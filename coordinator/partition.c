@@ -120,6 +120,59 @@ out:
     return status;
 }
 
+/* Where the next item goes: to the cheapest rank, there to the cheapest stage; of equals to
+   the last, since later stages hold fewer live microbatches. */
+static int next_stage(const double *rank_costs, const double *stage_costs, const int *rank_of_stage,
+                      int n_stages)
+{
+    int best = 0;
+    for (int s = 1; s < n_stages; s++) {
+        double rank = rank_costs[rank_of_stage[s]];
+        double best_rank = rank_costs[rank_of_stage[best]];
+        if (rank < best_rank || (rank == best_rank && stage_costs[s] <= stage_costs[best])) {
+            best = s;
+        }
+    }
+    return best;
+}
+
+static int count_ranks(const int *rank_of_stage, int n_stages)
+{
+    int n = 0;
+    for (int s = 0; s < n_stages; s++) {
+        n = rank_of_stage[s] + 1 > n ? rank_of_stage[s] + 1 : n;
+    }
+    return n;
+}
+
+/* Equal items on ranks that begin with unequal loads: giving each to the cheapest rank is optimal.
+ */
+sc_status sc_partition_share(const double *costs, int n, int n_stages, const int *rank_of_stage,
+                             int *counts, sc_err *err)
+{
+    assert(n_stages >= 2 && n >= n_stages);
+    int n_ranks = count_ranks(rank_of_stage, n_stages);
+    double *rank_costs = calloc((size_t)n_ranks + (size_t)n_stages, sizeof *rank_costs);
+    if (rank_costs == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "no memory to split %d layers", n);
+    }
+    double *stage_costs = rank_costs + n_ranks;
+    double item = n > 2 ? costs[1] : 0;
+    for (int s = 0; s < n_stages; s++) {
+        counts[s] = 1;
+        stage_costs[s] = s == 0 ? costs[0] : s == n_stages - 1 ? costs[n - 1] : item;
+        rank_costs[rank_of_stage[s]] += stage_costs[s];
+    }
+    for (int i = n_stages; i < n; i++) {
+        int s = next_stage(rank_costs, stage_costs, rank_of_stage, n_stages);
+        counts[s]++;
+        stage_costs[s] += item;
+        rank_costs[rank_of_stage[s]] += item;
+    }
+    free(rank_costs);
+    return SC_OK;
+}
+
 static double range_cost(const sc_model_spec *spec, const sc_stage_range *range, int B, int T)
 {
     sc_stage_flops flops;
@@ -128,8 +181,8 @@ static double range_cost(const sc_model_spec *spec, const sc_stage_range *range,
 }
 
 /* The ends belong to the first and the last block: they cannot be split off. */
-static sc_status count_by_cost(const sc_model_spec *spec, int n_stages, int B, int T, int *counts,
-                               sc_err *err)
+static sc_status count_by_cost(const sc_model_spec *spec, int n_stages, const int *rank_of_stage,
+                               int B, int T, int *counts, sc_err *err)
 {
     const sc_stage_range block = {.block_begin = 0, .block_end = 1};
     const sc_stage_range embed = {.has_embed = true};
@@ -143,13 +196,17 @@ static sc_status count_by_cost(const sc_model_spec *spec, int n_stages, int B, i
     }
     costs[0] += range_cost(spec, &embed, B, T);
     costs[spec->n_layer - 1] += range_cost(spec, &head, B, T);
-    sc_status status = sc_partition_split(costs, spec->n_layer, n_stages, counts, err);
+    bool is_shared = rank_of_stage != NULL && count_ranks(rank_of_stage, n_stages) < n_stages;
+    sc_status status =
+        is_shared ? sc_partition_share(costs, spec->n_layer, n_stages, rank_of_stage, counts, err)
+                  : sc_partition_split(costs, spec->n_layer, n_stages, counts, err);
     free(costs);
     return status;
 }
 
-sc_status sc_partition_make(const sc_model_spec *spec, int n_stages, const int *layers_per_stage,
-                            int B, int T, sc_stage_range *out, sc_err *err)
+sc_status sc_partition_make(const sc_model_spec *spec, int n_stages, const int *rank_of_stage,
+                            const int *layers_per_stage, int B, int T, sc_stage_range *out,
+                            sc_err *err)
 {
     if (n_stages > spec->n_layer) {
         return sc_status_fail(err, SC_INVALID, "%d stages are more than the model's %d layers",
@@ -161,7 +218,7 @@ sc_status sc_partition_make(const sc_model_spec *spec, int n_stages, const int *
     }
     sc_status status = SC_OK;
     if (layers_per_stage == NULL) {
-        SC_GOTO(count_by_cost(spec, n_stages, B, T, counts, err));
+        SC_GOTO(count_by_cost(spec, n_stages, rank_of_stage, B, T, counts, err));
     }
     int begin = 0;
     for (int s = 0; s < n_stages; s++) {

@@ -18,24 +18,31 @@ static sc_status no_memory(sc_err *err)
 
 /* --- schedule --------------------------------------------------------------------------------- */
 
-static sc_status copy_table(const sc_table *given, sc_table **out, sc_err *err)
+static sc_status copy_rows(const sc_table *given, sc_table *table, sc_err *err)
 {
     sc_status status = SC_OK;
-    sc_table *table = NULL;
-    SC_GOTO(sc_table_new(given->name, given->n_ranks, given->n_stages, given->n_mb, &table, err));
-    memcpy(table->rank_of_stage, given->rank_of_stage,
-           (size_t)given->n_stages * sizeof *given->rank_of_stage);
-    table->is_forward_only = given->is_forward_only;
     for (int r = 0; r < given->n_ranks; r++) {
-        for (size_t i = 0; i < given->rows[r].n_actions; i++) {
-            SC_GOTO(sc_table_append(table, r, given->rows[r].actions[i], err));
+        const sc_row *row = &given->rows[r];
+        for (size_t i = 0; i < row->n_actions && status == SC_OK; i++) {
+            status = sc_table_append(table, r, row->actions[i], err);
         }
     }
-    *out = table;
-    table = NULL;
-out:
-    sc_table_free(&table);
     return status;
+}
+
+static sc_status copy_table(const sc_table *given, sc_table **out, sc_err *err)
+{
+    sc_table *table = NULL;
+    SC_TRY(sc_table_new(given->name, given->n_ranks, given->n_stages, given->n_mb, &table, err));
+    memcpy(table->rank_of_stage, given->rank_of_stage,
+           (size_t)given->n_stages * sizeof *given->rank_of_stage);
+    sc_status status = copy_rows(given, table, err);
+    if (status != SC_OK) {
+        sc_table_free(&table);
+        return status;
+    }
+    *out = table;
+    return SC_OK;
 }
 
 /* A table from outside must be for this job. */
@@ -113,6 +120,19 @@ static sc_status generate(const sc_job *job, const sc_plan_request *request, int
     return sc_gen_make(request->schedule, &params, out, err);
 }
 
+static sc_plan_placement placement_of(const sc_table *table)
+{
+    int p = table->n_ranks;
+    bool is_loop = true;
+    bool is_v = table->n_stages == 2 * p && p > 1;
+    for (int s = 0; s < table->n_stages; s++) {
+        int rank = table->rank_of_stage[s];
+        is_loop = is_loop && rank == s % p;
+        is_v = is_v && rank == (s < p ? s : 2 * p - 1 - s);
+    }
+    return is_loop ? SC_PLAN_LOOP : is_v ? SC_PLAN_V : SC_PLAN_OTHER;
+}
+
 static sc_status make_schedule(const sc_job *job, const sc_plan_request *request, sc_plan *plan,
                                sc_err *err)
 {
@@ -133,6 +153,7 @@ static sc_status make_schedule(const sc_job *job, const sc_plan_request *request
     plan->n_stages = plan->compute->n_stages;
     plan->n_chunks = plan->n_stages / plan->n_ranks;
     plan->n_mb = plan->compute->n_mb;
+    plan->placement = placement_of(plan->compute);
     return sc_buffers_need(plan->lowered, SC_PLAN_CHANNEL_SLOTS, &plan->n_message_slots, err);
 }
 
@@ -170,7 +191,8 @@ static sc_status plan_model(const sc_job *job, sc_plan *plan, sc_err *err)
     if (ranges == NULL) {
         return no_memory(err);
     }
-    SC_TRY(sc_partition_make(spec, plan->n_stages, by_hand, B, T, ranges, err));
+    SC_TRY(sc_partition_make(spec, plan->n_stages, plan->compute->rank_of_stage, by_hand, B, T,
+                             ranges, err));
     SC_TRY(sc_registry_new(spec, &plan->registry, err));
     for (int s = 0; s < plan->n_stages; s++) {
         sc_plan_stage *stage = &plan->stages[s];
@@ -232,8 +254,10 @@ static sc_status predict_bubble(const sc_job *job, sc_plan *plan, sc_err *err)
         rank.w += stages[s].w / plan->n_ranks;
     }
     const sc_gen_info *info = sc_gen_find(plan->schedule);
-    const sc_gen_params params = {
-        .n_ranks = plan->n_ranks, .n_mb = plan->n_mb, .n_chunks = plan->n_chunks};
+    const sc_gen_params params = {.n_ranks = plan->n_ranks,
+                                  .n_mb = plan->n_mb,
+                                  .n_chunks = plan->n_chunks,
+                                  .group = job->schedule_group};
     plan->bubble_closed = info == NULL || info->closed_bubble == NULL
                               ? NAN
                               : info->closed_bubble(&params, rank.f, rank.i, rank.w);

@@ -12,6 +12,12 @@
 #include "schedules/simulate.h"
 #include "schedules/validate.h"
 
+typedef enum sc_plan_placement {
+    SC_PLAN_LOOP, // stage s on rank s mod p; with v = 1 there is no other name for it
+    SC_PLAN_V,    // rank r hosts stages r and 2p - 1 - r
+    SC_PLAN_OTHER // a file's own
+} sc_plan_placement;
+
 typedef struct sc_plan_stage {
     int rank;
     sc_stage_range range;
@@ -40,6 +46,7 @@ typedef struct sc_plan {
     int n_stages;
     int n_chunks; // v: n_stages / n_ranks
     int n_mb;
+    sc_plan_placement placement;
     int n_message_slots; // message buffers of each end of a channel between two ranks
     sc_table *compute;
     sc_table *lowered;
@@ -91,9 +98,9 @@ bool sc_planner_is_same_layout(const sc_plan *a, const sc_plan *b);
 /* SC_LIMIT with the figures when a plan is over the job's cap. */
 sc_status sc_planner_check_cap(const sc_job *job, const sc_plan *plan, sc_err *err);
 
-/* The stages' costs that bubble_simulated is made with: ms for a paced job, FLOPs for a model. out:
-   (n_stages). */
-void sc_planner_costs(const sc_job *job, const sc_plan *plan, sc_stage_cost *out);
+/* The stages' costs that bubble_simulated is made with: ms for a paced job, FLOPs for a model.
+   costs: (n_stages). */
+void sc_planner_costs(const sc_job *job, const sc_plan *plan, sc_stage_cost *costs);
 
 /* io/plan_load.c: the plan of a schedule as a job or a swap names it: a generator's name,
    "file:PATH" (read, with errors "PATH:LINE:COLUMN: ..."), or "auto": what it begins with, 1f1b.

@@ -69,13 +69,49 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
                     plan->n_mb, job->pace_f_ms, job->pace_i_ms, job->pace_w_ms, job->pace_comm_ms);
     }
     sc_text_add(text, "steps     %d\n", job->steps);
-    sc_text_add(text, "schedule  %s, %d stage%s; bubble ", plan->schedule, plan->n_stages,
-                plan->n_stages == 1 ? "" : "s");
+    sc_text_add(text, "schedule  %s; bubble ", plan->schedule);
     add_percent(text, plan->bubble_closed);
     sc_text_add(text, " by closed form, ");
     add_percent(text, plan->bubble_simulated);
     sc_text_add(text, " simulated with %s\n",
                 is_paced ? "the configured times" : "counted FLOPs and no transfers");
+}
+
+static void add_ranks_of_stages(const sc_plan *plan, sc_text *text)
+{
+    sc_text_add(text, "ranks of stages 0 to %d:", plan->n_stages - 1);
+    for (int s = 0; s < plan->n_stages; s++) {
+        sc_text_add(text, " %d", plan->stages[s].rank);
+    }
+}
+
+/* Where the stages are, and what a user must know of the order of the rows. */
+static void add_placement(const sc_plan *plan, sc_text *text)
+{
+    sc_text_add(text, "placement %d stage%s, ", plan->n_stages, plan->n_stages == 1 ? "" : "s");
+    switch (plan->placement) {
+    case SC_PLAN_LOOP:
+        if (plan->n_chunks == 1) {
+            sc_text_add(text, "one a rank");
+        } else {
+            sc_text_add(text, "%d a rank: stage s on rank s mod %d", plan->n_chunks, plan->n_ranks);
+        }
+        break;
+    case SC_PLAN_V:
+        sc_text_add(text, "2 a rank, as a V: rank r has stages r and %d - r", plan->n_stages - 1);
+        break;
+    case SC_PLAN_OTHER:
+        add_ranks_of_stages(plan, text);
+        break;
+    }
+    if (plan->n_ranks > 1) {
+        sc_text_add(text, "; %d message buffers at each end of a channel", plan->n_message_slots);
+    }
+    sc_text_add(text, "\n");
+    if (!plan->report.has_ordered_w) {
+        sc_text_add(text, "note      weight gradients are not added in microbatch order: the "
+                          "loss's last bits differ from other schedules'\n");
+    }
 }
 
 static void layers_text(const sc_stage_range *range, char *out, size_t n)
@@ -124,19 +160,21 @@ static void add_rank(const char *name, const sc_plan_rank *rank, sc_text *text)
     char keep[SC_PLANNER_FORMAT_SIZE_MAX];
     char buffers[SC_PLANNER_FORMAT_SIZE_MAX];
     char total[SC_PLANNER_FORMAT_SIZE_MAX];
-    sc_text_add(text, "%5s  %12s  %12s  %12s  %12s  %12s\n", name,
+    char peak[SC_PLANNER_FORMAT_SIZE_MAX];
+    sc_text_add(text, "%5s  %12s  %12s  %12s  %12s  %12s  %12s\n", name,
                 sc_planner_format_size(rank->state_bytes, state),
                 sc_planner_format_size(rank->activation_bytes, activations),
                 sc_planner_format_size(rank->keep_bytes, keep),
                 sc_planner_format_size(rank->buffer_bytes, buffers),
-                sc_planner_format_size(rank->total_bytes, total));
+                sc_planner_format_size(rank->total_bytes, total),
+                sc_planner_format_size(rank->peak_bytes, peak));
 }
 
 static void add_ranks(const sc_plan *plan, sc_text *text)
 {
     sc_plan_rank sum = {0};
-    sc_text_add(text, "\n%5s  %12s  %12s  %12s  %12s  %12s\n", "rank", "state", "activations",
-                "kept", "buffers", "memory");
+    sc_text_add(text, "\n%5s  %12s  %12s  %12s  %12s  %12s  %12s\n", "rank", "state", "activations",
+                "kept", "buffers", "memory", "live peak");
     for (int r = 0; r < plan->n_ranks; r++) {
         const sc_plan_rank *rank = &plan->ranks[r];
         char name[SC_PLANNER_FORMAT_SIZE_MAX];
@@ -147,17 +185,19 @@ static void add_ranks(const sc_plan *plan, sc_text *text)
         sum.keep_bytes += rank->keep_bytes;
         sum.buffer_bytes += rank->buffer_bytes;
         sum.total_bytes += rank->total_bytes;
+        sum.peak_bytes += rank->peak_bytes;
     }
     add_rank("all", &sum, text);
     sc_text_add(text,
                 "state: weights, gradients, optimizer; activations: of the live microbatches; "
-                "kept: gradients from I to W\n");
+                "kept: gradients from I to W; live peak: most of these two in use at one time\n");
 }
 
 sc_status sc_planner_format(const sc_job *job, const sc_plan *plan, char **out, sc_err *err)
 {
     sc_text text = {0};
     add_head(job, plan, &text);
+    add_placement(plan, &text);
     add_stages(plan, &text);
     add_ranks(plan, &text);
     return sc_text_take(&text, out, err);

@@ -31,6 +31,7 @@ static const char *bool_text(bool value)
 
 static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
 {
+    static const char *const PLACEMENTS[] = {"loop", "v", "other"};
     bool is_paced = job->device == SC_JOB_PACED;
     sc_text_add(text, "{\n  ");
     add_text(text, "name", job->name);
@@ -38,9 +39,12 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
     add_text(text, "device", is_paced ? "paced" : "cpu");
     sc_text_add(text, ",\n  ");
     add_text(text, "schedule", plan->schedule);
-    sc_text_add(text,
-                ",\n  \"pipeline_parallel\": %d,\n  \"n_stages\": %d,\n  \"num_microbatches\": %d",
-                plan->n_ranks, plan->n_stages, plan->n_mb);
+    sc_text_add(
+        text,
+        ",\n  \"pipeline_parallel\": %d,\n  \"virtual_stages\": %d,\n  \"n_stages\": %d,\n  "
+        "\"num_microbatches\": %d,\n  \"message_slots\": %d,\n  ",
+        plan->n_ranks, plan->n_chunks, plan->n_stages, plan->n_mb, plan->n_message_slots);
+    add_text(text, "placement", PLACEMENTS[plan->placement]);
     if (!is_paced) {
         sc_text_add(text,
                     ",\n  \"micro_batch_size\": %d,\n  \"sequence_length\": %d,\n  \"params\": %zu",
@@ -84,9 +88,9 @@ static sc_status add_rank(const sc_plan *plan, int r, sc_text *text, sc_err *err
     sc_text_add(text,
                 "%s\n    {\"rank\": %d, \"params\": %zu, \"state_bytes\": %zu, "
                 "\"activation_bytes\": %zu, \"keep_bytes\": %zu, \"buffer_bytes\": %zu, "
-                "\"total_bytes\": %zu, ",
+                "\"total_bytes\": %zu, \"peak_bytes\": %zu, ",
                 r == 0 ? "" : ",", r, rank->n_params, rank->state_bytes, rank->activation_bytes,
-                rank->keep_bytes, rank->buffer_bytes, rank->total_bytes);
+                rank->keep_bytes, rank->buffer_bytes, rank->total_bytes, rank->peak_bytes);
     add_text(text, "row", row);
     sc_text_add(text, "}");
     free(row);

@@ -20,6 +20,7 @@
 enum {
     P = 4,
     M = 8,
+    ROUNDS = M / P,
     TEXT_MAX = 64
 };
 
@@ -202,7 +203,7 @@ static void test_predictions_are_the_closed_forms(void **state)
     expect_near(find(&r, "zb-h1", 1, 0)->cost_ns, work + (P - 1) * (f + i - w + 4 * comm));
     expect_near(find(&r, "zb-h2", 1, 0)->cost_ns, work + (P - 1) * (f + i - 2 * w + 2 * comm));
     expect_near(find(&r, "1f1b", 1, 0)->cost_ns,
-                work + (P - 1) * (f + i + w) + (2 * (P - 1) * (M / P + 1) - 2) * comm);
+                work + (P - 1) * (f + i + w) + (2 * (P - 1) * (ROUNDS + 1) - 2) * comm);
     expect_near(find(&r, "1f1b", 1, 0)->bubble, 1 - work / find(&r, "1f1b", 1, 0)->cost_ns);
     assert_true(find(&r, "1f1b", 1, 0)->is_measured);
     // gpipe: p - 1 times to fill, p - 1 times to drain, each over an edge.
