@@ -22,7 +22,8 @@ static const sc_command COMMANDS[] = {
     {"swap", "change the schedule of a running job", sc_cmd_swap_main},
     {"stop", "end a job", sc_cmd_stop_main},
     {"data", "make and inspect token files", sc_cmd_data_main},
-    {"schedule", "list, draw, check and simulate pipeline schedules", sc_cmd_schedule_main},
+    {"schedule", "list, draw, compare, check and simulate pipeline schedules",
+     sc_cmd_schedule_main},
 };
 
 enum {
