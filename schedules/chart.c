@@ -227,7 +227,8 @@ static void write_axes(const drawing *d)
 static void write_mark(const drawing *d, int look, double x, double y)
 {
     const char *colour = COLOURS[look % N_COLOURS];
-    switch (look % N_MARKS) {
+    // one colour again gets another mark
+    switch ((look + look / N_COLOURS) % N_MARKS) {
     case 0:
         sc_text_add(d->text, "<circle cx=\"%.2f\" cy=\"%.2f\" r=\"3.2\" fill=\"%s\"/>", x, y,
                     colour);
