@@ -84,6 +84,18 @@ static void test_list(void **state)
     assert_true(cJSON_GetArraySize(root) >= 2);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(root->child, "name"));
     assert_string_equal(name, "gpipe");
+    // the text has each with its constraints
+    const cJSON *entry = NULL;
+    proc = RUN("schedule", "list");
+    cJSON_ArrayForEach(entry, root)
+    {
+        expect_part(out_of(proc), cJSON_GetStringValue(cJSON_GetObjectItem(entry, "name")));
+        const char *constraints = cJSON_GetStringValue(cJSON_GetObjectItem(entry, "constraints"));
+        assert_true(strlen(constraints) > 0);
+        expect_part(out_of(proc), constraints);
+        assert_true(cJSON_GetObjectItem(entry, "default_v")->valueint >= 1);
+    }
+    sc_proc_free(&proc);
     cJSON_Delete(root);
 }
 
@@ -103,6 +115,30 @@ static void test_show(void **state)
                "rank 1: 1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1RECV_F2,1F2,1B2,"
                "1SEND_B2,1REDUCE_GRAD\n",
                "");
+}
+
+/* Rank 0 has the first and the last of four stages. */
+static void test_check_placement(void **state)
+{
+    (void)state;
+    char *dir = sc_tmpdir_new();
+    char *path = sc_tmpdir_write_text(dir, "v.csv",
+                                      "0F0,0F1,3F0,3B0,3F1,3B1,0B0,0B1\n"
+                                      "1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n");
+    expect_end(RUN("schedule", "check", path), 0,
+               "v.csv: p 2, stages 4, m 2\n"
+               "rank 0: stages 0 3, peak 1.5 microbatches\n"
+               "rank 1: stages 1 2, peak 2 microbatches\n",
+               "");
+    cJSON *root = json_of(RUN("schedule", "check", path, "--json"), 0);
+    const cJSON *stages = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "ranks"), 0);
+    assert_int_equal(cJSON_GetArraySize(stages), 2);
+    assert_int_equal(cJSON_GetArrayItem(stages, 1)->valueint, 3);
+    assert_float_equal(cJSON_GetArrayItem(cJSON_GetObjectItem(root, "peak"), 0)->valuedouble, 1.5,
+                       1e-9);
+    cJSON_Delete(root);
+    free(path);
+    sc_tmpdir_free(&dir);
 }
 
 /* Qi et al., Tables 9 and 5: 28.3B, m = 96. */
@@ -260,9 +296,13 @@ static void test_usage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_program), cmocka_unit_test(test_list),
-        cmocka_unit_test(test_show),    cmocka_unit_test(test_show_json),
-        cmocka_unit_test(test_files),   cmocka_unit_test(test_check),
+        cmocka_unit_test(test_program),
+        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_show_json),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_placement),
         cmocka_unit_test(test_usage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
