@@ -59,7 +59,7 @@ static const char *mark_of(const sc_contest_entry *entry)
 static line make_line(const sc_contest_entry *entry, bool has_bytes)
 {
     line out = {.n_cells = 0};
-    add_cell(&out, "%s", entry->info->name);
+    add_cell(&out, "%s%s", entry->info->name, entry->info->is_replicated ? " +" : "");
     add_cell(&out, "%.4g", entry->v);
     add_cell(&out, "%.6g%s", entry->cost, mark_of(entry));
     add_cell(&out, "%.2f %%", 100 * entry->bubbles.of_cost);
@@ -121,10 +121,23 @@ static bool has_fit(const sc_contest *contest, sc_scheduleprofile_fit fit)
     return false;
 }
 
+static bool has_replicated(const sc_contest *contest)
+{
+    for (size_t i = 0; i < contest->n_fit; i++) {
+        if (contest->entries[i].info->is_replicated) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void print_notes(const sc_contest *contest)
 {
     (void)printf("\nbubble is (cost - ideal) / cost, Zero Bubble's; idle/total is GPipe's and "
                  "idle/ideal Megatron-LM's, both over the makespan.\n");
+    if (has_replicated(contest)) {
+        (void)printf("+  parameters on two ranks: simulated and checked, not run.\n");
+    }
     if (has_fit(contest, SC_SCHEDULEPROFILE_BY_RANK)) {
         (void)printf("*  not the run's number of stages: a rank's times, split evenly over its "
                      "stages.\n");
