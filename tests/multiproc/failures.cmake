@@ -1,5 +1,5 @@
 # Failures, hangs and bad input: the real programs with paced slices, see fleet.h.
-sc_library(sc_fleet SOURCES failure.c fleet.c ${CMAKE_SOURCE_DIR}/cli/client.c
+sc_library(sc_fleet SOURCES actor.c failure.c fleet.c ${CMAKE_SOURCE_DIR}/cli/client.c
   LIBS sc_proto sc_formats sc_schedules sc_testsupport PkgConfig::CJSON PkgConfig::ZMQ cmocka)
 target_compile_definitions(sc_fleet PRIVATE SC_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
 
@@ -14,3 +14,4 @@ sc_fleet_test(test_failure_daemons)
 sc_fleet_test(test_failure_run)
 sc_fleet_test(test_hang_grid)
 sc_fleet_test(test_bad_input_job)
+sc_fleet_test(test_bad_input_ports)
