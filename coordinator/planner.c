@@ -2,6 +2,7 @@
 
 #include "coordinator/partition.h"
 #include "coordinator/planner_memory.h"
+#include "coordinator/planner_slots.h"
 #include "schedules/buffers.h"
 #include "schedules/lower.h"
 
@@ -233,7 +234,8 @@ void sc_planner_costs(const sc_job *job, const sc_plan *plan, sc_stage_cost *cos
     }
 }
 
-static sc_status predict_bubble(const sc_job *job, sc_plan *plan, sc_err *err)
+/* The bubble, and the message slots that it takes. */
+static sc_status predict(const sc_job *job, sc_plan *plan, sc_err *err)
 {
     sc_stage_cost *stages = sc_arena_alloc(&plan->arena, (size_t)plan->n_stages, sizeof *stages);
     sc_timeline *timeline = NULL;
@@ -245,6 +247,8 @@ static sc_status predict_bubble(const sc_job *job, sc_plan *plan, sc_err *err)
     const sc_costs costs = {.stages = stages, .comm = is_paced ? job->pace_comm_ms : 0};
     SC_TRY(sc_simulate_run(plan->compute, &costs, &timeline, err));
     plan->bubble_simulated = timeline->bubble;
+    int n_slots = sc_planner_slots_count(plan->compute, timeline);
+    plan->n_message_slots = n_slots > plan->n_message_slots ? n_slots : plan->n_message_slots;
     sc_simulate_free(&timeline);
 
     sc_stage_cost rank = {0}; // the mean rank's, for the formula of equal stages
@@ -308,11 +312,11 @@ sc_status sc_planner_make(const sc_job *job, const sc_plan_request *request, sc_
     } else {
         SC_GOTO(plan_model(job, plan, err));
     }
+    SC_GOTO(predict(job, plan, err));
     sc_planner_memory_add(job, plan);
     if (!request->is_uncapped) {
         SC_GOTO(sc_planner_check_cap(job, plan, err));
     }
-    SC_GOTO(predict_bubble(job, plan, err));
     *out = plan;
     plan = NULL;
 out:

@@ -47,7 +47,8 @@ typedef struct sc_plan {
     int n_chunks; // v: n_stages / n_ranks
     int n_mb;
     sc_plan_placement placement;
-    int n_message_slots; // message buffers of each end of a channel between two ranks
+    int n_message_slots; // message buffers of each end of a channel between two ranks: the rows
+                         // finish with them, and no rank waits for one in the simulation
     sc_table *compute;
     sc_table *lowered;
     sc_validate_report report;

@@ -352,8 +352,8 @@ static void test_format_loads_to_the_same_job(void **state)
 {
     (void)state;
     const char *const overrides[] = {"optimizer.lr=0.1234567890123", "data.path=\"a \\\"b\\\" é\"",
-                                     "train.seed=9007199254740991", "workers.threads=2",
-                                     "output.save_weights=true"};
+                                     "train.seed=9007199254740991",  "workers.threads=2",
+                                     "output.save_weights=true",     "schedule_options.limit=5.5"};
     sc_job *job = load_good(overrides, sizeof overrides / sizeof overrides[0]);
     char *first = NULL;
     char *second = NULL;
@@ -366,6 +366,7 @@ static void test_format_loads_to_the_same_job(void **state)
     assert_true(job->lr == 0.1234567890123);
     assert_string_equal(job->data_path, "a \"b\" é");
     assert_true(job->seed == UINT64_C(9007199254740991));
+    assert_true(job->schedule_limit == 5.5);
     assert_int_equal(sc_job_format(job, &second, &err), SC_OK);
     assert_string_equal(first, second);
     free(first);
