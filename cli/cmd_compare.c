@@ -6,7 +6,9 @@
 #include "schedules/gen.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,41 +17,75 @@
 enum {
     KEY_SCHEDULES = 0x200,
     KEY_STEPS,
+    KEY_EVERY,
     KEY_JSON,
     SCHEDULES_MAX = 64,
-    NAME_MAX_BYTES = 128, // a coordinator takes no longer one
-    BASE_MAX = 80,        // of it for the job's name
-    SET_MAX = 256,
-    SUMMARY_MAX = 4 * 1024 * 1024
+    NAME_MAX_BYTES = 128, // of a run's name: a coordinator takes no longer one
+    BASE_MAX = 80,        // of it for the job's
+    SET_MAX = 512,
+    SUMMARY_MAX = 16 * 1024 * 1024,
+    TURN_MIN = 4, // steps: the first is a warm-up, medians need three
+    TURN_DEFAULT = 8,
+    TURNS_DEFAULT = 2,
+    STEPS_MAX = 10000000
 };
+
+static const char FILE_PREFIX[] = "file:";
 
 typedef struct compare_args {
     sc_jobargs shared;
     const char *job_path;
-    const sc_gen_info *schedules[SCHEDULES_MAX];
+    const char *schedules; // as given, with commas between; each name is known
+    const char *names[SCHEDULES_MAX];
+    size_t n_names[SCHEDULES_MAX]; // bytes
     size_t n_schedules;
+    int n_steps; // of each schedule; 0: not given, then whole turns
+    int n_every; // steps of a turn; 0: not given
     bool is_json;
-    char steps_set[SET_MAX]; // "" or "train.steps=N"
+    char name[NAME_MAX_BYTES + 1]; // of the run
+    char schedule_set[SET_MAX];    // "schedule=NAME"
+    char steps_set[SET_MAX];       // "train.steps=N"
 } compare_args;
 
 static const struct argp_option OPTIONS[] = {
-    {"schedules", KEY_SCHEDULES, "NAME,NAME...", 0, "The schedules to run, in this order", 0},
-    {"steps", KEY_STEPS, "N", 0, "Steps of each run (default: as the job says)", 0},
+    {"schedules", KEY_SCHEDULES, "NAME,NAME...", 0, "The schedules that take turns, in this order",
+     0},
+    {"steps", KEY_STEPS, "N", 0,
+     "Steps of each schedule, 4 or more, rounded up to whole turns (default: two turns)", 0},
+    {"every", KEY_EVERY, "K", 0,
+     "Steps of a turn, 4 or more (default 8, or what makes two turns of fewer steps)", 0},
     {"json", KEY_JSON, NULL, 0, "Print JSON; the progress goes to standard error", 0},
     {0},
 };
 
-static void take_steps(struct argp_state *state, compare_args *args, const char *text)
+static int take_count(struct argp_state *state, const char *option, const char *text)
 {
     char *end = NULL;
     long n = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || n < 1 || n > INT_MAX) {
-        argp_error(state, "--steps: '%s' is not a number of steps, 1 or more", text);
+    if (end == text || *end != '\0' || n < TURN_MIN || n > STEPS_MAX) {
+        argp_error(state, "%s: '%s' is not a number of steps in %d..%d", option, text,
+                   (int)TURN_MIN, (int)STEPS_MAX);
     }
-    snprintf(args->steps_set, sizeof args->steps_set, "train.steps=%ld", n);
+    return (int)n;
 }
 
-static void refuse_schedule(struct argp_state *state, const char *name)
+/* Whole turns, and at least two of them where the steps allow. */
+static void plan_turns(compare_args *args)
+{
+    int steps = args->n_steps;
+    if (args->n_every == 0) {
+        args->n_every = TURN_DEFAULT;
+        if (steps > 0 && steps < 2 * TURN_MIN) {
+            args->n_every = steps;
+        } else if (steps > 0 && steps < 2 * TURN_DEFAULT) {
+            args->n_every = (steps + 1) / 2;
+        }
+    }
+    int turns = steps == 0 ? TURNS_DEFAULT : (steps + args->n_every - 1) / args->n_every;
+    args->n_steps = turns * args->n_every;
+}
+
+static void refuse_schedule(struct argp_state *state, const char *name, size_t n_name)
 {
     char known[1024] = "";
     size_t n = 0;
@@ -58,27 +94,50 @@ static void refuse_schedule(struct argp_state *state, const char *name)
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", list[i].name);
     }
-    argp_error(state, "--schedules: there is no schedule '%s'; known are %s", name, known);
+    argp_error(state, "--schedules: there is no schedule '%.*s'; known are %s", (int)n_name, name,
+               known);
+}
+
+static bool is_known(const char *text, size_t n)
+{
+    char name[NAME_MAX_BYTES];
+    if (strncmp(text, FILE_PREFIX, sizeof FILE_PREFIX - 1) == 0) {
+        return n > sizeof FILE_PREFIX - 1; // the coordinator reads it
+    }
+    snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
+    return sc_gen_find(name) != NULL;
+}
+
+static bool is_named_twice(const compare_args *args, const char *text, size_t n)
+{
+    for (size_t i = 0; i < args->n_schedules; i++) {
+        if (args->n_names[i] == n && memcmp(args->names[i], text, n) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* All names are looked up before anything starts. */
 static void take_schedules(struct argp_state *state, compare_args *args, const char *text)
 {
+    args->schedules = text;
     args->n_schedules = 0;
     for (;;) {
-        char name[NAME_MAX_BYTES];
         size_t n = strcspn(text, ",");
-        snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : (int)sizeof name - 1, text);
-        const sc_gen_info *info = sc_gen_find(name);
-        if (info == NULL) {
-            refuse_schedule(state, name);
+        if (!is_known(text, n)) {
+            refuse_schedule(state, text, n);
             return;
+        }
+        if (is_named_twice(args, text, n)) {
+            argp_error(state, "--schedules: '%.*s' is there twice", (int)n, text);
         }
         if (args->n_schedules == SCHEDULES_MAX) {
             argp_error(state, "--schedules: more than %d names", (int)SCHEDULES_MAX);
             return;
         }
-        args->schedules[args->n_schedules++] = info;
+        args->names[args->n_schedules] = text;
+        args->n_names[args->n_schedules++] = n;
         if (text[n] == '\0') {
             return;
         }
@@ -107,7 +166,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         take_schedules(state, args, arg);
         return 0;
     case KEY_STEPS:
-        take_steps(state, args, arg);
+        args->n_steps = take_count(state, "--steps", arg);
+        return 0;
+    case KEY_EVERY:
+        args->n_every = take_count(state, "--every", arg);
         return 0;
     case KEY_JSON:
         args->is_json = true;
@@ -120,15 +182,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         check_complete(state, args);
+        plan_turns(args);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-/* "dir/kjv-5m.yaml" and gpipe give "kjv-5m-gpipe"; what a coordinator takes no name with becomes
-   '_'. */
-static void format_name(const char *job_path, const char *schedule, char *out, size_t n)
+/* "dir/kjv-5m.yaml" gives "kjv-5m-compare"; what a coordinator takes no name with becomes '_'. */
+static void format_name(const char *job_path, char *out, size_t n)
 {
     static const char ALLOWED[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
@@ -137,7 +199,7 @@ static void format_name(const char *job_path, const char *schedule, char *out, s
     const char *dot = strrchr(base, '.');
     size_t n_base = dot != NULL && dot != base ? (size_t)(dot - base) : strlen(base);
     n_base = n_base < BASE_MAX ? n_base : BASE_MAX;
-    snprintf(out, n, "%.*s-%s", (int)n_base, base, schedule);
+    snprintf(out, n, "%.*s-compare", (int)n_base, base);
     for (size_t i = 0; out[i] != '\0'; i++) {
         if (strchr(ALLOWED, out[i]) == NULL || (i == 0 && out[i] == '.')) {
             out[i] = '_';
@@ -145,90 +207,86 @@ static void format_name(const char *job_path, const char *schedule, char *out, s
     }
 }
 
-static sc_status add_summary(sc_comparison *comparison, const char *schedule, const char *run_dir,
-                             sc_err *err)
+static sc_status print(const compare_args *args, const sc_comparison *comparison,
+                       const char *run_dir, sc_err *err)
+{
+    char *text = NULL;
+    if (args->is_json) {
+        SC_TRY(sc_comparison_json(comparison, run_dir, &text, err));
+        printf("%s\n", text);
+    } else {
+        SC_TRY(sc_comparison_format(comparison, &text, err));
+        printf("%s%s\nrun folder: %s\n", args->shared.is_quiet ? "" : "\n", text, run_dir);
+    }
+    free(text);
+    return fflush(stdout) == 0 ? SC_OK : sc_status_errno(err, errno, "standard output");
+}
+
+static sc_status print_summary(const compare_args *args, const char *run_dir, sc_err *err)
 {
     char path[PATH_MAX];
     char *text = NULL;
     size_t n = 0;
+    sc_comparison *comparison = NULL;
     snprintf(path, sizeof path, "%s/summary.json", run_dir);
     SC_TRY(sc_cmd_read_file(path, SUMMARY_MAX, &text, &n, err));
-    sc_status status = sc_comparison_add(comparison, schedule, run_dir, text, n, err);
+    sc_status status = sc_comparison_read(text, n, &comparison, err);
     free(text);
-    return status == SC_OK ? SC_OK : sc_status_prefix(err, status, "%s", path);
+    if (status != SC_OK) {
+        return sc_status_prefix(err, status, "%s", path);
+    }
+    status = print(args, comparison, run_dir, err);
+    sc_comparison_free(&comparison);
+    return status;
 }
 
-/* Runs the job under one schedule. *is_told_p: the error is on the terminal already. */
-static sc_status run_one(const compare_args *args, const char *schedule, sc_progress *progress,
-                         sc_comparison *comparison, bool *is_told_p, sc_err *err)
+/* The one job: its first schedule is the first named, its steps are those of all. */
+static sc_status fill_options(compare_args *args, sc_runner_options *out, sc_err *err)
+{
+    if (args->n_names[0] + sizeof "schedule=" > sizeof args->schedule_set) {
+        return sc_status_fail(err, SC_LIMIT, "--schedules: the first name is too long");
+    }
+    snprintf(args->schedule_set, sizeof args->schedule_set, "schedule=%.*s", (int)args->n_names[0],
+             args->names[0]);
+    snprintf(args->steps_set, sizeof args->steps_set, "train.steps=%lld",
+             (long long)args->n_steps * (long long)args->n_schedules);
+    SC_TRY(sc_jobargs_add_set(&args->shared, args->schedule_set, err));
+    SC_TRY(sc_jobargs_add_set(&args->shared, args->steps_set, err));
+    sc_jobargs_fill(&args->shared, args->job_path, out);
+    format_name(args->job_path, args->name, sizeof args->name);
+    out->job.name = args->name;
+    out->job.rotate = args->schedules;
+    out->job.rotate_every = args->n_every;
+    return SC_OK;
+}
+/* *is_told_p: the error is on the terminal already. */
+static sc_status run(compare_args *args, bool *is_told_p, sc_err *err)
 {
     sc_env env;
     sc_runner_options options;
     sc_runner_result result;
-    char set[SET_MAX];
-    char name[NAME_MAX_BYTES + 1];
-    sc_jobargs shared = args->shared;
+    sc_progress progress;
+    int fd = args->is_json ? STDERR_FILENO : STDOUT_FILENO;
     sc_env_read(&env);
-    snprintf(set, sizeof set, "schedule=%s", schedule);
-    SC_TRY(sc_jobargs_add_set(&shared, set, err));
-    if (args->steps_set[0] != '\0') {
-        SC_TRY(sc_jobargs_add_set(&shared, args->steps_set, err));
+    SC_TRY(fill_options(args, &options, err));
+    sc_progress_init(&progress, args->shared.is_quiet ? -1 : fd,
+                     args->shared.is_verbose ? NULL : env.term, env.no_color);
+    if (!args->shared.is_quiet) {
+        dprintf(fd, "%s: %d steps each, in turns of %d\n", args->schedules, args->n_steps,
+                args->n_every);
     }
-    format_name(args->job_path, schedule, name, sizeof name);
-    sc_jobargs_fill(&shared, args->job_path, &options);
-    options.job.name = name;
     options.job.path_list = env.path;
-    options.progress = progress;
+    options.progress = &progress;
     sc_status status = sc_runner_run(&options, &result, err);
     *is_told_p = result.is_told;
     if (status == SC_OK) {
-        status = add_summary(comparison, schedule, result.run_dir, err);
-    } else {
-        sc_status_prefix(err, status, "schedule %s", schedule);
+        status = print_summary(args, result.run_dir, err);
     }
     if (result.detail != NULL) {
         fprintf(stderr, "%s", result.detail);
     }
     sc_runner_done(&result);
     return status;
-}
-
-static int run_all(const compare_args *args, sc_comparison *comparison)
-{
-    sc_env env;
-    sc_err err;
-    sc_env_read(&env);
-    int fd = args->is_json ? STDERR_FILENO : STDOUT_FILENO;
-    for (size_t i = 0; i < args->n_schedules; i++) {
-        const char *schedule = args->schedules[i]->name;
-        bool is_told = false;
-        sc_progress progress;
-        sc_progress_init(&progress, args->shared.is_quiet ? -1 : fd,
-                         args->shared.is_verbose ? NULL : env.term, env.no_color);
-        if (!args->shared.is_quiet) {
-            dprintf(fd, "%s (%zu/%zu)\n", schedule, i + 1, args->n_schedules);
-        }
-        sc_status status = run_one(args, schedule, &progress, comparison, &is_told, &err);
-        if (status != SC_OK) {
-            return is_told ? sc_status_exit_code(status) : sc_cmd_fail(&err);
-        }
-    }
-    return 0;
-}
-
-static int print(const compare_args *args, const sc_comparison *comparison)
-{
-    sc_err err;
-    char *text = NULL;
-    sc_status status = args->is_json ? sc_comparison_json(comparison, &text, &err)
-                                     : sc_comparison_format(comparison, &text, &err);
-    if (status != SC_OK) {
-        return sc_cmd_fail(&err);
-    }
-    printf("%s%s", args->is_json || args->shared.is_quiet ? "" : "\n", text);
-    printf("%s", args->is_json ? "\n" : "");
-    free(text);
-    return fflush(stdout) == 0 ? 0 : sc_status_exit_code(SC_IO);
 }
 
 int sc_cmd_compare_main(int argc, char **argv)
@@ -238,26 +296,24 @@ int sc_cmd_compare_main(int argc, char **argv)
         .options = OPTIONS,
         .parser = parse,
         .args_doc = "JOB.yaml",
-        .doc = "Run a job under several schedules, one after another, from the same weights and "
-               "data, and print one table.\v"
-               "Bubble is the share of a step's time that the busiest path spends without "
-               "computing: measured, simulated with measured costs, and in closed form. A run "
-               "folder JOB-SCHEDULE is left for each.",
+        .doc = "Run one job in which schedules take turns, and print one table.\v"
+               "The machine's drift meets all schedules alike, because they take turns: A B A B "
+               "and so on. Numbers are medians over each schedule's steps without the first of a "
+               "turn. Bubble is the share of a step's time that the busiest path spends without "
+               "computing: measured, simulated with measured costs, and in closed form. A schedule "
+               "is one of `stagecoach schedule list', or file:PATH for a CSV file. The run folder "
+               "is JOB-compare.",
         .children = children,
     };
     compare_args args = {0};
+    bool is_told = false;
+    sc_err err;
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
         return sc_status_exit_code(SC_FAILED);
     }
-    sc_err err;
-    sc_comparison *comparison = NULL;
-    if (sc_comparison_new(&comparison, &err) != SC_OK) {
-        return sc_cmd_fail(&err);
+    sc_status status = run(&args, &is_told, &err);
+    if (status == SC_OK || is_told) {
+        return sc_status_exit_code(status);
     }
-    int code = run_all(&args, comparison);
-    if (code == 0) {
-        code = print(&args, comparison);
-    }
-    sc_comparison_free(&comparison);
-    return code;
+    return sc_cmd_fail(&err);
 }

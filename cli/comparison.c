@@ -17,78 +17,64 @@ enum {
 };
 
 struct sc_comparison {
-    cJSON *schedules; // array of summaries, as sc_comparison_json writes them
+    cJSON *schedules; // the summary's list
 };
 
 typedef enum cell_type {
+    CELL_COUNT,
     CELL_MS,
     CELL_RATE,
     CELL_SHARE,
     CELL_BYTES,
-    CELL_LOSS
+    CELL_LOSS,
+    CELL_SPREAD // from key to key_high; neither need be there
 } cell_type;
 
 typedef struct column {
     const char *title;
-    const char *section; // object that holds the key; NULL: the summary itself
+    const char *section; // object that holds the key; NULL: the entry itself
     const char *key;
     cell_type type;
+    const char *key_high; // of a spread
 } column;
 
 static const column COLUMNS[] = {
-    {"step ms", NULL, "step_ms", CELL_MS},
-    {"tokens/s", NULL, "tokens_per_second", CELL_RATE},
-    {"bubble", "bubble", "measured", CELL_SHARE},
-    {"simulated", "bubble", "simulated", CELL_SHARE},
-    {"closed form", "bubble", "closed_form", CELL_SHARE},
-    {"peak activations", "activation_bytes", "measured", CELL_BYTES},
-    {"planned", "activation_bytes", "planned", CELL_BYTES},
-    {"final loss", NULL, "final_loss", CELL_LOSS},
+    {"v", NULL, "v", CELL_COUNT, NULL},
+    {"step ms", NULL, "step_ms", CELL_MS, NULL},
+    {"tokens/s", NULL, "tokens_per_second", CELL_RATE, NULL},
+    {"bubble", "bubble", "measured", CELL_SHARE, NULL},
+    {"min..max", "bubble", "measured_min", CELL_SPREAD, "measured_max"},
+    {"simulated", "bubble", "simulated", CELL_SHARE, NULL},
+    {"closed form", "bubble", "closed_form", CELL_SHARE, NULL},
+    {"peak activations", "activation_bytes", "measured", CELL_BYTES, NULL},
+    {"planned", "activation_bytes", "planned", CELL_BYTES, NULL},
+    {"final loss", NULL, "final_loss", CELL_LOSS, NULL},
 };
 
 enum {
     N_COLUMNS = sizeof COLUMNS / sizeof COLUMNS[0]
 };
 
-sc_status sc_comparison_new(sc_comparison **out, sc_err *err)
+static const cJSON *find(const cJSON *row, const char *section, const char *key)
 {
-    sc_comparison *comparison = calloc(1, sizeof *comparison);
-    if (comparison != NULL) {
-        comparison->schedules = cJSON_CreateArray();
-    }
-    if (comparison == NULL || comparison->schedules == NULL) {
-        sc_comparison_free(&comparison);
-        return sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
-    }
-    *out = comparison;
-    return SC_OK;
+    const cJSON *from = section == NULL ? row : cJSON_GetObjectItemCaseSensitive(row, section);
+    return cJSON_GetObjectItemCaseSensitive(from, key);
 }
 
-void sc_comparison_free(sc_comparison **comparison)
+static const cJSON *find_causes(const cJSON *row)
 {
-    if (*comparison != NULL) {
-        cJSON_Delete((*comparison)->schedules);
-        free(*comparison);
-        *comparison = NULL;
-    }
+    return find(row, NULL, "causes_ms");
 }
 
-static const cJSON *find(const cJSON *summary, const column *c)
+static const char *name_of(const cJSON *row)
 {
-    const cJSON *section =
-        c->section == NULL ? summary : cJSON_GetObjectItemCaseSensitive(summary, c->section);
-    return cJSON_GetObjectItemCaseSensitive(section, c->key);
-}
-
-static const cJSON *find_causes(const cJSON *summary)
-{
-    return cJSON_GetObjectItemCaseSensitive(summary, "causes_ms");
+    return cJSON_GetStringValue(find(row, NULL, "name"));
 }
 
 /* The causes are those of `first`, in its order. */
-static sc_status check_causes(const cJSON *summary, const cJSON *first, sc_err *err)
+static sc_status check_causes(const cJSON *row, const cJSON *first, sc_err *err)
 {
-    const cJSON *causes = find_causes(summary);
+    const cJSON *causes = find_causes(row);
     int n = cJSON_GetArraySize(causes);
     if (!cJSON_IsObject(causes) || n < 1 || n > COLUMNS_MAX) {
         return sc_status_fail(err, SC_INVALID, "causes_ms is no list of 1 to %d times",
@@ -108,61 +94,64 @@ static sc_status check_causes(const cJSON *summary, const cJSON *first, sc_err *
                : sc_status_fail(err, SC_INVALID, "causes_ms.%s is missing", expected->string);
 }
 
-static sc_status check_summary(const cJSON *summary, const cJSON *first, sc_err *err)
+static sc_status check_row(const cJSON *row, const cJSON *first, sc_err *err)
 {
-    if (!cJSON_IsObject(summary)) {
-        return sc_status_fail(err, SC_INVALID, "not a JSON object");
+    if (name_of(row) == NULL) {
+        return sc_status_fail(err, SC_INVALID, "name is missing");
     }
     for (size_t i = 0; i < N_COLUMNS; i++) {
         const column *c = &COLUMNS[i];
-        const cJSON *item = find(summary, c);
-        if (!cJSON_IsNumber(item) && !cJSON_IsNull(item)) {
+        const cJSON *item = find(row, c->section, c->key);
+        if (c->type != CELL_SPREAD && !cJSON_IsNumber(item) && !cJSON_IsNull(item)) {
             return sc_status_fail(err, SC_INVALID, "%s%s%s is missing or no number",
                                   c->section != NULL ? c->section : "",
                                   c->section != NULL ? "." : "", c->key);
         }
     }
-    return check_causes(summary, first, err);
+    return check_causes(row, first, err);
 }
 
-/* Moves what `summary` holds into `row`, behind what is there already. */
-static bool move_items(cJSON *summary, cJSON *row)
+static sc_status check_schedules(const cJSON *schedules, sc_err *err)
 {
-    while (summary->child != NULL) {
-        cJSON *item = cJSON_DetachItemViaPointer(summary, summary->child);
-        char *key = item->string;
-        if (cJSON_GetObjectItemCaseSensitive(row, key) != NULL || strcmp(key, "schedule") == 0) {
-            cJSON_Delete(item);
-            continue;
-        }
-        // The key is the item's own: cJSON copies it before it lets go of the old one.
-        if (!cJSON_AddItemToObject(row, key, item)) {
-            cJSON_Delete(item);
-            return false;
-        }
+    int i = 0;
+    if (!cJSON_IsArray(schedules) || schedules->child == NULL) {
+        return sc_status_fail(err, SC_INVALID, "no list of schedules that ran");
     }
-    return true;
+    for (const cJSON *row = schedules->child; row != NULL; row = row->next) {
+        sc_status status = check_row(row, schedules->child, err);
+        if (status != SC_OK) {
+            return sc_status_prefix(err, status, "schedules[%d]", i);
+        }
+        i++;
+    }
+    return SC_OK;
 }
 
-sc_status sc_comparison_add(sc_comparison *comparison, const char *schedule, const char *run_dir,
-                            const char *json, size_t n, sc_err *err)
+sc_status sc_comparison_read(const char *json, size_t n, sc_comparison **out, sc_err *err)
 {
     sc_status status = SC_OK;
     cJSON *summary = cJSON_ParseWithLength(json, n);
-    cJSON *row = cJSON_CreateObject();
-    const cJSON *first = comparison->schedules->child;
-    SC_GOTO(check_summary(summary, first != NULL ? first : summary, err));
-    if (cJSON_AddStringToObject(row, "name", schedule) == NULL ||
-        cJSON_AddStringToObject(row, "run_dir", run_dir) == NULL || !move_items(summary, row) ||
-        !cJSON_AddItemToArray(comparison->schedules, row)) {
+    cJSON *schedules = cJSON_GetObjectItemCaseSensitive(summary, "schedules");
+    SC_GOTO(check_schedules(schedules, err));
+    sc_comparison *comparison = calloc(1, sizeof *comparison);
+    if (comparison == NULL) {
         status = sc_status_fail(err, SC_NO_MEMORY, "comparison: out of memory");
         goto out;
     }
-    row = NULL;
+    comparison->schedules = cJSON_DetachItemViaPointer(summary, schedules);
+    *out = comparison;
 out:
-    cJSON_Delete(row);
     cJSON_Delete(summary);
     return status;
+}
+
+void sc_comparison_free(sc_comparison **comparison)
+{
+    if (*comparison != NULL) {
+        cJSON_Delete((*comparison)->schedules);
+        free(*comparison);
+        *comparison = NULL;
+    }
 }
 
 /* One table: cells (n_rows)(n_columns), row by row; the first row is the titles. */
@@ -233,12 +222,16 @@ static void format_cell(const cJSON *item, cell_type type, char *out, size_t n)
     }
     double value = item->valuedouble;
     switch (type) {
+    case CELL_COUNT:
+        snprintf(out, n, "%g", value);
+        break;
     case CELL_MS:
         snprintf(out, n, "%.2f", value);
         break;
     case CELL_RATE:
         snprintf(out, n, "%.1f", value);
         break;
+    case CELL_SPREAD:
     case CELL_SHARE:
         snprintf(out, n, "%.2f %%", 100.0 * value);
         break;
@@ -251,9 +244,15 @@ static void format_cell(const cJSON *item, cell_type type, char *out, size_t n)
     }
 }
 
-static const char *name_of(const cJSON *row)
+static void format_column(const cJSON *row, const column *c, char *out, size_t n)
 {
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "name"));
+    const cJSON *item = find(row, c->section, c->key);
+    const cJSON *high = c->type == CELL_SPREAD ? find(row, c->section, c->key_high) : NULL;
+    if (high != NULL && cJSON_IsNumber(item) && cJSON_IsNumber(high)) {
+        snprintf(out, n, "%.2f..%.2f %%", 100.0 * item->valuedouble, 100.0 * high->valuedouble);
+    } else {
+        format_cell(item, c->type, out, n);
+    }
 }
 
 static sc_status add_results(const cJSON *schedules, sc_text *text, sc_err *err)
@@ -266,7 +265,7 @@ static sc_status add_results(const cJSON *schedules, sc_text *text, sc_err *err)
         set_cell(&g, 0, i + 1, COLUMNS[i].title);
         for (const cJSON *row = schedules->child; row != NULL; row = row->next) {
             char cell[CELL_MAX];
-            format_cell(find(row, &COLUMNS[i]), COLUMNS[i].type, cell, sizeof cell);
+            format_column(row, &COLUMNS[i], cell, sizeof cell);
             at++;
             set_cell(&g, at, 0, name_of(row));
             set_cell(&g, at, i + 1, cell);
@@ -299,40 +298,13 @@ static sc_status add_causes(const cJSON *schedules, sc_text *text, sc_err *err)
     return SC_OK;
 }
 
-/* Whether the runs came to the same loss: the same weights and data must give the same bits. */
-static void add_agreement(const cJSON *schedules, sc_text *text)
-{
-    double low = 0.0;
-    double high = 0.0;
-    for (const cJSON *row = schedules->child; row != NULL; row = row->next) {
-        const cJSON *loss = cJSON_GetObjectItemCaseSensitive(row, "final_loss");
-        if (!cJSON_IsNumber(loss)) {
-            return;
-        }
-        low = row == schedules->child || loss->valuedouble < low ? loss->valuedouble : low;
-        high = row == schedules->child || loss->valuedouble > high ? loss->valuedouble : high;
-    }
-    if (cJSON_GetArraySize(schedules) < 2) {
-        return;
-    }
-    if (low == high) {
-        sc_text_add(text, "final losses are equal to the last bit\n");
-    } else {
-        sc_text_add(text, "final losses differ by %.3g\n", high - low);
-    }
-}
-
 sc_status sc_comparison_format(const sc_comparison *comparison, char **out, sc_err *err)
 {
     sc_status status = SC_OK;
     sc_text text = {0};
-    if (comparison->schedules->child != NULL) {
-        SC_GOTO(add_results(comparison->schedules, &text, err));
-        sc_text_add(&text, "\n");
-        SC_GOTO(add_causes(comparison->schedules, &text, err));
-        sc_text_add(&text, "\n");
-        add_agreement(comparison->schedules, &text);
-    }
+    SC_GOTO(add_results(comparison->schedules, &text, err));
+    sc_text_add(&text, "\n");
+    SC_GOTO(add_causes(comparison->schedules, &text, err));
     SC_GOTO(sc_text_take(&text, out, err));
 out:
     sc_text_free(&text);
@@ -363,14 +335,15 @@ static bool keep_bits(cJSON *item)
     return item->valuestring != NULL;
 }
 
-sc_status sc_comparison_json(const sc_comparison *comparison, char **out, sc_err *err)
+sc_status sc_comparison_json(const sc_comparison *comparison, const char *run_dir, char **out,
+                             sc_err *err)
 {
     sc_status status = SC_OK;
     cJSON *object = cJSON_CreateObject();
     char *text = NULL;
     cJSON *schedules = cJSON_Duplicate(comparison->schedules, 1);
-    if (object != NULL && schedules != NULL && keep_bits(schedules) &&
-        cJSON_AddItemToObject(object, "schedules", schedules)) {
+    if (cJSON_AddStringToObject(object, "run_dir", run_dir) != NULL && schedules != NULL &&
+        keep_bits(schedules) && cJSON_AddItemToObject(object, "schedules", schedules)) {
         schedules = NULL;
         text = cJSON_Print(object);
     }

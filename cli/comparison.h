@@ -1,13 +1,15 @@
 /*
- * comparison - the summaries of several runs, side by side.
+ * comparison - the schedules that took turns in one job, side by side.
  *
- * Owns:     a copy of each summary.json.
+ * Owns:     a copy of the job's summary.json.
  * Does not: read files.
  * Threads:  none of its own; one caller.
  *
- * A summary needs these keys, numbers or null where there is nothing to tell: final_loss, step_ms,
- * tokens_per_second, bubble.measured, bubble.simulated, bubble.closed_form (fractions),
- * activation_bytes.measured, activation_bytes.planned; and causes_ms, an object of numbers.
+ * Each entry of the summary's list "schedules" needs "name", and these keys, numbers or null where
+ * there is nothing to tell: v, final_loss, step_ms, tokens_per_second, bubble.measured,
+ * bubble.simulated, bubble.closed_form (fractions), activation_bytes.measured,
+ * activation_bytes.planned; and causes_ms, an object of numbers. bubble.measured_min and
+ * bubble.measured_max may be missing.
  */
 #ifndef SC_CLI_COMPARISON_H
 #define SC_CLI_COMPARISON_H
@@ -16,18 +18,17 @@
 
 typedef struct sc_comparison sc_comparison;
 
-sc_status sc_comparison_new(sc_comparison **out, sc_err *err);
+/* Takes the n bytes of a run's summary.json; every schedule must have the causes of the first.
+   Caller frees. */
+sc_status sc_comparison_read(const char *json, size_t n, sc_comparison **out, sc_err *err);
+/* Accepts NULL. */
 void sc_comparison_free(sc_comparison **comparison);
 
-/* Adds the n bytes of a run's summary.json. Every run must have the causes of the first. */
-sc_status sc_comparison_add(sc_comparison *comparison, const char *schedule, const char *run_dir,
-                            const char *json, size_t n, sc_err *err);
-
-/* Two aligned tables, the second with the time by cause, and a line on whether the losses agree.
-   malloc, caller frees. */
+/* Two aligned tables, the second with the time by cause. malloc, caller frees. */
 sc_status sc_comparison_format(const sc_comparison *comparison, char **out, sc_err *err);
-/* {"schedules":[...]}: each summary with "name" set to its schedule, and "run_dir". malloc, caller
-   frees. */
-sc_status sc_comparison_json(const sc_comparison *comparison, char **out, sc_err *err);
+/* {"run_dir":...,"schedules":[...]}: the schedules as the summary has them. malloc, caller frees.
+ */
+sc_status sc_comparison_json(const sc_comparison *comparison, const char *run_dir, char **out,
+                             sc_err *err);
 
 #endif

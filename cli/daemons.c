@@ -52,7 +52,8 @@ static void close_fd(int *fd)
     }
 }
 
-static void add_coordinator_words(words *w, const sc_daemons_job *job, const char *announce)
+static void add_coordinator_words(words *w, const sc_daemons_job *job, const char *announce,
+                                  const char *every)
 {
     add(w, COORDINATOR);
     for (size_t i = 0; i < job->n_sets; i++) {
@@ -60,6 +61,10 @@ static void add_coordinator_words(words *w, const sc_daemons_job *job, const cha
     }
     add_option(w, "--name", job->name);
     add_option(w, "--runs-dir", job->runs_dir);
+    if (job->rotate != NULL) {
+        add_option(w, "--rotate", job->rotate);
+        add_option(w, "--rotate-every", every);
+    }
     if (job->is_dry_run) {
         add(w, "--dry-run");
         if (job->is_json) {
@@ -84,6 +89,7 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
     int pipe_fds[2] = {-1, -1};
     int log_fd = -1;
     char announce[16];
+    char every[16];
 
     SC_GOTO(sc_launch_find(COORDINATOR, job->path_list, &path, err));
     SC_GOTO(init_words(&w, 2 * job->n_sets + 16, err));
@@ -96,7 +102,8 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
         SC_GOTO(sc_relay_open(relay, job->is_verbose ? STDERR_FILENO : -1, &log_fd, err));
     }
     snprintf(announce, sizeof announce, "%d", pipe_fds[1]);
-    add_coordinator_words(&w, job, announce);
+    snprintf(every, sizeof every, "%d", job->rotate_every);
+    add_coordinator_words(&w, job, announce, every);
     const sc_launch_spec spec = {
         .name = "coordinator",
         .path = path,

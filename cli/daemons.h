@@ -19,6 +19,8 @@ typedef struct sc_daemons_job {
     const char *name;      // of the run folder; NULL: as the job says
     const char *runs_dir;  // NULL: as the job says
     const char *path_list; // PATH, may be NULL
+    const char *rotate;    // schedules that take turns, with commas between; NULL: none do
+    int rotate_every;      // steps of a turn
     bool is_dry_run;       // print the plan only
     bool is_json;          // the plan as JSON
     bool is_verbose;       // the daemons log more

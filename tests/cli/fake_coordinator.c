@@ -26,6 +26,8 @@ typedef struct fake {
     const char *mode;
     const char *name;
     const char *schedule;
+    const char *rotate; // NULL: not given
+    const char *rotate_every;
     const char *runs_dir;
     int announce_fd;
     int n_steps;
@@ -82,6 +84,10 @@ static void take_arguments(fake *f, int argc, char **argv)
             take_set(f, argv[++i]);
         } else if (has_next && strcmp(argv[i], "--name") == 0) {
             f->name = argv[++i];
+        } else if (has_next && strcmp(argv[i], "--rotate") == 0) {
+            f->rotate = argv[++i];
+        } else if (has_next && strcmp(argv[i], "--rotate-every") == 0) {
+            f->rotate_every = argv[++i];
         } else if (has_next && strcmp(argv[i], "--runs-dir") == 0) {
             f->runs_dir = argv[++i];
         } else if (has_next && strcmp(argv[i], "--announce") == 0) {
@@ -178,33 +184,49 @@ static void send_progress(fake *f, const char *phase, int step)
     sc_fake_zmq_send(f->router, &f->watcher, &msg);
 }
 
-static void write_summary(const fake *f)
+static void write_schedule(const fake *f, FILE *file, const char *name)
 {
     static const char *const CAUSES[] = {
         "forward",  "backward_input", "backward_weight", "wait",      "buffer",
         "transfer", "control",        "reduce",          "optimizer", "idle"};
+    bool is_gpipe = strcmp(name, "gpipe") == 0;
+    fprintf(file,
+            "{\"name\":\"%s\",\"schedule\":\"%s\",\"v\":1,\"steps\":%d,\"turn\":%s,"
+            "\"final_loss\":4.0625,\"step_ms\":%g,\"tokens_per_second\":1234.5,"
+            "\"bubble\":{\"measured\":0.25,\"measured_min\":0.2,\"measured_max\":0.375,"
+            "\"simulated\":0.24,\"closed_form\":%s},"
+            "\"activation_bytes\":{\"planned\":%d,\"measured\":%d},\"causes_ms\":{",
+            name, name, f->n_steps, f->rotate_every, is_gpipe ? 81.5 : 80.25,
+            is_gpipe ? "0.2" : "null", is_gpipe ? 4096 : 2048, is_gpipe ? 4096 : 2048);
+    for (size_t i = 0; i < sizeof CAUSES / sizeof CAUSES[0]; i++) {
+        fprintf(file, "%s\"%s\":%zu.5", i == 0 ? "" : ",", CAUSES[i], i);
+    }
+    fprintf(file, "}}");
+}
+
+static void write_summary(const fake *f)
+{
     char path[600];
+    char names[256];
     snprintf(path, sizeof path, "%s/summary.json", f->run_dir);
+    snprintf(names, sizeof names, "%s", f->rotate != NULL ? f->rotate : "");
     FILE *file = fopen(path, "w");
     if (file == NULL) {
         exit(73);
     }
-    if (is_mode(f, "no-numbers")) {
-        fprintf(file, "{\"name\":\"fake\"}\n");
-    } else {
-        bool is_gpipe = strcmp(f->schedule, "gpipe") == 0;
-        fprintf(file,
-                "{\"name\":\"%s\",\"schedule\":\"%s\",\"status\":\"ok\",\"steps\":%d,"
-                "\"final_loss\":4.0625,\"step_ms\":%g,\"tokens_per_second\":1234.5,"
-                "\"bubble\":{\"measured\":0.25,\"simulated\":0.24,\"closed_form\":%s},"
-                "\"activation_bytes\":{\"planned\":%d,\"measured\":%d},\"causes_ms\":{",
-                f->name, f->schedule, f->n_steps, is_gpipe ? 81.5 : 80.25,
-                is_gpipe ? "0.2" : "null", is_gpipe ? 4096 : 2048, is_gpipe ? 4096 : 2048);
-        for (size_t i = 0; i < sizeof CAUSES / sizeof CAUSES[0]; i++) {
-            fprintf(file, "%s\"%s\":%zu.5", i == 0 ? "" : ",", CAUSES[i], i);
+    fprintf(file, "{\"name\":\"%s\",\"schedule\":\"%s\",\"schedules\":[", f->name, f->schedule);
+    bool has_numbers = !is_mode(f, "no-numbers");
+    char *rest = names;
+    for (char *name = strsep(&rest, ","); name != NULL && name[0] != '\0';
+         name = strsep(&rest, ",")) {
+        if (has_numbers) {
+            write_schedule(f, file, name);
+        } else {
+            fprintf(file, "{\"name\":\"%s\"}", name);
         }
-        fprintf(file, "}}\n");
+        fprintf(file, "%s", rest != NULL ? "," : "");
     }
+    fprintf(file, "]}\n");
     fclose(file);
 }
 
@@ -253,10 +275,18 @@ static bool take_control(fake *f, const sc_fake_id *id, const sc_msg_control *co
         return false;
     }
     sc_msg reply = {.type = SC_MSG_REPLY};
+    char text[512] = "{\"step\":3,\"workers\":2,\"phase\":\"training\"}";
     bool is_stop = strcmp(control->verb, "stop") == 0;
-    bool is_known = is_stop || strcmp(control->verb, "status") == 0;
+    bool is_swap = strcmp(control->verb, "swap") == 0;
+    bool is_known = is_stop || is_swap || strcmp(control->verb, "status") == 0;
+    if (is_stop) {
+        snprintf(text, sizeof text, "stopping");
+    } else if (is_swap) {
+        snprintf(text, sizeof text, "asked for '%.400s'", control->argument);
+        is_known = strncmp(control->argument, "zb-h9", 5) != 0;
+    }
     reply.u.reply.status = is_known ? SC_OK : SC_INVALID;
-    reply.u.reply.text = is_stop ? "stopping" : "{\"step\":3,\"workers\":2,\"phase\":\"training\"}";
+    reply.u.reply.text = text;
     sc_fake_zmq_send(f->router, id, &reply);
     if (is_stop && f->is_watched) {
         send_finished(f, SC_INTERRUPTED, "stopped on request", "");

@@ -57,19 +57,82 @@ static bool is_there(const char *dir, const char *name)
     return found;
 }
 
-static void test_each_schedule_runs_and_is_in_the_table(void **state)
+static cJSON *read_schedules(const char *dir, const char *name)
 {
-    sc_proc *proc = expect(*state, "ok", 0, COMPARE("--schedules", "gpipe,1f1b", "--steps", "5"));
+    char *path = sc_tmpdir_path(dir, name);
+    char *text = sc_tmpdir_read(path, NULL);
+    cJSON *summary = cJSON_Parse(text);
+    cJSON *list = cJSON_DetachItemFromObject(summary, "schedules");
+    assert_non_null(list);
+    cJSON_Delete(summary);
+    free(text);
+    free(path);
+    return list;
+}
+
+static void test_schedules_take_turns_in_one_job(void **state)
+{
+    sc_proc *proc = expect(*state, "ok", 0, COMPARE("--schedules", "gpipe,1f1b", "--steps", "20"));
     const char *out = sc_proc_text(proc, SC_PROC_OUT);
-    assert_has(out, "gpipe (1/2)\n");
-    assert_has(out, "1f1b (2/2)\n");
-    assert_has(out, "step 5/5 ");
-    assert_has(out, "\ngpipe       81.50 ");
-    assert_has(out, "\n1f1b        80.25 ");
-    assert_has(out, "final losses are equal to the last bit\n");
+    assert_has(out, "gpipe,1f1b: 24 steps each, in turns of 8\n");
+    assert_has(out, "step 48/48 ");
+    assert_has(out, "\ngpipe     1    81.50 ");
+    assert_has(out, "\n1f1b      1    80.25 ");
+    assert_has(out, "  20.00..37.50 %  ");
+    assert_has(out, "\nrun folder: ./my.job-compare\n");
     sc_proc_free(&proc);
-    assert_true(is_there(*state, "my.job-gpipe/summary.json"));
-    assert_true(is_there(*state, "my.job-1f1b/log/worker-1.log"));
+    assert_true(is_there(*state, "my.job-compare/log/worker-1.log"));
+}
+
+static void test_steps_become_whole_turns(void **state)
+{
+    static const struct {
+        const char *steps;
+        const char *every;
+        const char *part; // of what is told
+    } CASES[] = {
+        {NULL, NULL, ": 16 steps each, in turns of 8\n"},
+        {"4", NULL, ": 4 steps each, in turns of 4\n"},
+        {"7", NULL, ": 7 steps each, in turns of 7\n"},
+        {"8", NULL, ": 8 steps each, in turns of 4\n"},
+        {"15", NULL, ": 16 steps each, in turns of 8\n"},
+        {"16", NULL, ": 16 steps each, in turns of 8\n"},
+        {"17", NULL, ": 24 steps each, in turns of 8\n"},
+        {NULL, "5", ": 10 steps each, in turns of 5\n"},
+        {"12", "5", ": 15 steps each, in turns of 5\n"},
+        {"4", "5", ": 5 steps each, in turns of 5\n"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        const char *args[10] = {"compare", "job.yaml", "--schedules", "1f1b,gpipe"};
+        size_t n = 4;
+        if (CASES[i].steps != NULL) {
+            args[n++] = "--steps";
+            args[n++] = CASES[i].steps;
+        }
+        if (CASES[i].every != NULL) {
+            args[n++] = "--every";
+            args[n++] = CASES[i].every;
+        }
+        sc_proc *proc = expect(*state, "bad", 3, args);
+        assert_has(sc_proc_text(proc, SC_PROC_OUT), CASES[i].part);
+        sc_proc_free(&proc);
+    }
+}
+
+/* What is told is also what the coordinator was asked for. */
+static void test_turns_reach_the_coordinator(void **state)
+{
+    sc_proc *proc =
+        expect(*state, "ok", 0,
+               COMPARE("--schedules", "zb-h1,file:my.csv", "--steps", "11", "--every", "6", "-q"));
+    sc_proc_free(&proc);
+    cJSON *list = read_schedules(*state, "my.job-compare/summary.json");
+    assert_int_equal(cJSON_GetArraySize(list), 2);
+    const cJSON *row = cJSON_GetArrayItem(list, 1);
+    assert_string_equal(cJSON_GetObjectItem(row, "name")->valuestring, "file:my.csv");
+    assert_int_equal(cJSON_GetObjectItem(row, "steps")->valueint, 24); // of the job
+    assert_int_equal(cJSON_GetObjectItem(row, "turn")->valueint, 6);
+    cJSON_Delete(list);
 }
 
 static void test_json_is_alone_on_standard_output(void **state)
@@ -77,13 +140,14 @@ static void test_json_is_alone_on_standard_output(void **state)
     sc_proc *proc = expect(*state, "ok", 0, COMPARE("--schedules", "1f1b", "--json"));
     cJSON *object = cJSON_Parse(sc_proc_text(proc, SC_PROC_OUT));
     assert_non_null(object);
+    assert_string_equal(cJSON_GetObjectItem(object, "run_dir")->valuestring, "./my.job-compare");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(object, "schedules");
     assert_int_equal(cJSON_GetArraySize(list), 1);
     const cJSON *row = cJSON_GetArrayItem(list, 0);
     assert_string_equal(cJSON_GetObjectItem(row, "name")->valuestring, "1f1b");
     assert_true(cJSON_GetObjectItem(row, "final_loss")->valuedouble == 4.0625);
     cJSON_Delete(object);
-    assert_has(sc_proc_text(proc, SC_PROC_ERR), "step 12/12");
+    assert_has(sc_proc_text(proc, SC_PROC_ERR), "step 16/16");
     sc_proc_free(&proc);
 }
 
@@ -98,26 +162,32 @@ static void test_wrong_usage_starts_nothing(void **state)
         {{"compare", "job.yaml", "--schedules", "gpipe,zigzag", NULL},
          "there is no schedule 'zigzag'; known are gpipe"},
         {{"compare", "job.yaml", "--schedules", "gpipe,", NULL}, "there is no schedule ''"},
-        {{"compare", "job.yaml", "--schedules", "gpipe", "--steps", "0", NULL},
-         "'0' is not a number of steps"},
-        {{"compare", "job.yaml", "--schedules", "gpipe", "--steps", "3x", NULL},
-         "'3x' is not a number of steps"},
+        {{"compare", "job.yaml", "--schedules", "file:,gpipe", NULL},
+         "there is no schedule 'file:'"},
+        {{"compare", "job.yaml", "--schedules", "gpipe,1f1b,gpipe", NULL},
+         "'gpipe' is there twice"},
+        {{"compare", "job.yaml", "--schedules", "gpipe", "--steps", "3", NULL},
+         "'3' is not a number of steps in 4.."},
+        {{"compare", "job.yaml", "--schedules", "gpipe", "--steps", "5x", NULL},
+         "'5x' is not a number of steps"},
+        {{"compare", "job.yaml", "--schedules", "gpipe", "--every", "3", NULL},
+         "--every: '3' is not a number of steps"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         sc_proc *proc = expect(*state, "ok", 2, CASES[i].args);
         assert_has(sc_proc_text(proc, SC_PROC_ERR), CASES[i].part);
         sc_proc_free(&proc);
     }
-    assert_false(is_there(*state, "job-gpipe"));
+    assert_false(is_there(*state, "job-compare"));
 }
 
-static void test_failed_run_ends_the_comparison(void **state)
+static void test_failed_run_leaves_no_table(void **state)
 {
     sc_proc *proc = expect(*state, "die", 7, COMPARE("--schedules", "gpipe,1f1b"));
-    const char *text = sc_proc_text(proc, SC_PROC_ERR);
-    assert_has(text, "stagecoach: schedule gpipe: the coordinator ended in the middle of the job");
+    assert_has(sc_proc_text(proc, SC_PROC_ERR),
+               "stagecoach: the coordinator ended in the middle of the job");
+    assert_null(strstr(sc_proc_text(proc, SC_PROC_OUT), "step ms"));
     sc_proc_free(&proc);
-    assert_false(is_there(*state, "my.job-1f1b"));
     proc = expect(*state, "bad", 3, COMPARE("--schedules", "gpipe,1f1b"));
     assert_string_equal(sc_proc_text(proc, SC_PROC_ERR), "job.yaml:1:1: nonsense: unknown key\n");
     sc_proc_free(&proc);
@@ -127,7 +197,8 @@ static void test_summary_without_numbers_is_refused(void **state)
 {
     sc_proc *proc = expect(*state, "no-numbers", 3, COMPARE("--schedules", "gpipe"));
     assert_has(sc_proc_text(proc, SC_PROC_ERR),
-               "stagecoach: ./my.job-gpipe/summary.json: step_ms is missing or no number\n");
+               "stagecoach: ./my.job-compare/summary.json: schedules[0]: v is missing or no "
+               "number\n");
     sc_proc_free(&proc);
 }
 
@@ -137,7 +208,7 @@ static void test_odd_job_names_make_plain_folders(void **state)
                                        NULL};
     sc_proc *proc = expect(*state, "ok", 0, ARGS);
     sc_proc_free(&proc);
-    assert_true(is_there(*state, "_a_b__-gpipe/summary.json"));
+    assert_true(is_there(*state, "_a_b__-compare/summary.json"));
 }
 
 static void test_interrupt_ends_the_comparison(void **state)
@@ -147,20 +218,18 @@ static void test_interrupt_ends_the_comparison(void **state)
     sc_proc_expect_line(proc, SC_PROC_OUT, "training", PATIENCE_MS);
     sc_proc_signal(proc, SIGINT);
     sc_proc_expect_exit(proc, 130, PATIENCE_MS);
+    assert_null(strstr(sc_proc_text(proc, SC_PROC_OUT), "step ms"));
     sc_proc_free(&proc);
-    assert_false(is_there(*state, "my.job-1f1b"));
 }
 
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
     const struct CMUnitTest tests[] = {
-        CASE(test_each_schedule_runs_and_is_in_the_table),
-        CASE(test_json_is_alone_on_standard_output),
-        CASE(test_wrong_usage_starts_nothing),
-        CASE(test_failed_run_ends_the_comparison),
-        CASE(test_summary_without_numbers_is_refused),
-        CASE(test_odd_job_names_make_plain_folders),
+        CASE(test_schedules_take_turns_in_one_job),    CASE(test_steps_become_whole_turns),
+        CASE(test_turns_reach_the_coordinator),        CASE(test_json_is_alone_on_standard_output),
+        CASE(test_wrong_usage_starts_nothing),         CASE(test_failed_run_leaves_no_table),
+        CASE(test_summary_without_numbers_is_refused), CASE(test_odd_job_names_make_plain_folders),
         CASE(test_interrupt_ends_the_comparison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
