@@ -16,6 +16,34 @@ void sc_cover_done(sc_cover *cover)
     *cover = (sc_cover){0};
 }
 
+/* Notes the rank of one stage in one of the placements. */
+static sc_status check_rank(const sc_table *table, int stage, int rank, bool *has_stage,
+                            sc_err *err)
+{
+    if (rank < 0 || rank >= table->n_ranks) {
+        return sc_status_fail(err, SC_INVALID, "stage %d is placed on rank %d of %d ranks", stage,
+                              rank, table->n_ranks);
+    }
+    has_stage[rank] = true;
+    return SC_OK;
+}
+
+/* Both replicas of a stage, on two ranks. */
+static sc_status check_replicas(const sc_table *table, int stage, bool *has_stage, sc_err *err)
+{
+    if (table->odd_rank_of_stage == NULL) {
+        return SC_OK;
+    }
+    SC_TRY(check_rank(table, stage, table->odd_rank_of_stage[stage], has_stage, err));
+    if (table->odd_rank_of_stage[stage] == table->rank_of_stage[stage]) {
+        return sc_status_fail(err, SC_INVALID,
+                              "both replicas of stage %d are placed on rank %d; even and odd "
+                              "microbatches need one each",
+                              stage, table->rank_of_stage[stage]);
+    }
+    return SC_OK;
+}
+
 /* Every stage on an existing rank, every rank with a stage. */
 static sc_status check_placement(const sc_table *table, sc_place *place, sc_err *err)
 {
@@ -26,12 +54,9 @@ static sc_status check_placement(const sc_table *table, sc_place *place, sc_err 
     }
     sc_status status = SC_OK;
     for (int stage = 0; stage < table->n_stages && status == SC_OK; stage++) {
-        int rank = table->rank_of_stage[stage];
-        if (rank < 0 || rank >= table->n_ranks) {
-            status = sc_status_fail(err, SC_INVALID, "stage %d is placed on rank %d of %d ranks",
-                                    stage, rank, table->n_ranks);
-        } else {
-            has_stage[rank] = true;
+        status = check_rank(table, stage, table->rank_of_stage[stage], has_stage, err);
+        if (status == SC_OK) {
+            status = check_replicas(table, stage, has_stage, err);
         }
     }
     for (int rank = 0; rank < table->n_ranks && status == SC_OK; rank++) {
@@ -77,9 +102,16 @@ static sc_status check_action(const sc_table *table, int rank, sc_action action,
                               "%s: microbatch %d is out of range; the microbatches are 0 to %d",
                               text, action.mb, table->n_mb - 1);
     }
-    if (table->rank_of_stage[action.stage] != rank) {
+    // Without a microbatch it is the business of each replica.
+    int stage_rank = sc_table_rank(table, action.stage, action.mb);
+    bool is_second = action.op == SC_OP_REDUCE_GRAD && table->odd_rank_of_stage != NULL &&
+                     table->odd_rank_of_stage[action.stage] == rank;
+    if (action.op == SC_OP_REDUCE_GRAD) {
+        stage_rank = is_second ? rank : table->rank_of_stage[action.stage];
+    }
+    if (stage_rank != rank) {
         return sc_status_fail(err, SC_INVALID, "%s: stage %d is placed on rank %d, not on rank %d",
-                              text, action.stage, table->rank_of_stage[action.stage], rank);
+                              text, action.stage, stage_rank, rank);
     }
     return SC_OK;
 }
@@ -119,7 +151,7 @@ static sc_status enter(const sc_table *table, sc_cover *cover, sc_action action,
         other = cover->w[pair];
     }
     if (other != 0) {
-        const sc_row *row = &table->rows[table->rank_of_stage[action.stage]];
+        const sc_row *row = &table->rows[sc_table_rank(table, action.stage, action.mb)];
         sc_action first = row->actions[other - 1];
         char text[SC_ACTION_TEXT_MAX];
         char first_text[SC_ACTION_TEXT_MAX];
@@ -161,7 +193,7 @@ static sc_status check_forwards(const sc_table *table, const sc_cover *cover, sc
                 continue;
             }
             int cell = cover->back[pair] != 0 ? cover->back[pair] : cover->w[pair];
-            *place = (sc_place){table->rank_of_stage[stage], cell - 1};
+            *place = (sc_place){sc_table_rank(table, stage, mb), cell - 1};
             return sc_status_fail(err, SC_INVALID,
                                   "missing forward: stage %d has no %dF%d; it needs one of each "
                                   "microbatch 0 to %d",
@@ -176,12 +208,13 @@ static sc_status check_backwards(const sc_table *table, const sc_cover *cover, s
                                  sc_err *err)
 {
     for (int stage = 0; stage < table->n_stages; stage++) {
-        const sc_row *row = &table->rows[table->rank_of_stage[stage]];
         for (int mb = 0; mb < table->n_mb; mb++) {
+            int rank = sc_table_rank(table, stage, mb);
+            const sc_row *row = &table->rows[rank];
             size_t pair = sc_cover_pair(table, stage, mb);
             int back = cover->back[pair];
             int w = cover->w[pair];
-            *place = (sc_place){table->rank_of_stage[stage], cover->f[pair] - 1};
+            *place = (sc_place){rank, cover->f[pair] - 1};
             if (back == 0 && w == 0) {
                 return sc_status_fail(
                     err, SC_INVALID,

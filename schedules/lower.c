@@ -4,12 +4,12 @@
 
 #include <stdlib.h>
 
-/* The order in which each stage makes one kind of message: what the channel to its neighbour
-   carries. */
+/* The order in which each replica of a stage makes one kind of message: what the channel to its
+   neighbour carries. */
 typedef struct sc_order {
-    int *mb_at;    // (n_stages * n_mb) [stage, k]: microbatch of the k-th
+    int *mb_at;    // (n_replicas * n_mb) [replica, k]: microbatch of the k-th
     int *place_of; // (n_stages * n_mb) [stage, mb]: its k
-    int *n_taken;  // (n_stages) RECVs of the neighbour that were placed
+    int *n_taken;  // (n_replicas) RECVs of the neighbour that were placed
 } sc_order;
 
 typedef struct sc_lowering {
@@ -17,7 +17,7 @@ typedef struct sc_lowering {
     sc_table *out;
     sc_order f;  // of F
     sc_order b;  // of B or I
-    int *n_left; // (n_stages) B or W that are still to come
+    int *n_left; // (n_replicas) B or W that are still to come
 } sc_lowering;
 
 static void order_done(sc_order *order)
@@ -30,11 +30,11 @@ static void order_done(sc_order *order)
 
 static sc_status order_init(sc_order *order, const sc_table *table, unsigned ops, sc_err *err)
 {
-    size_t n_stages = (size_t)table->n_stages;
-    size_t n_pairs = n_stages * (size_t)table->n_mb;
-    order->mb_at = calloc(n_pairs, sizeof(int));
-    order->place_of = calloc(n_pairs, sizeof(int));
-    order->n_taken = calloc(n_stages, sizeof(int));
+    size_t n_replicas = (size_t)sc_table_n_replicas(table);
+    size_t n_mb = (size_t)table->n_mb;
+    order->mb_at = calloc(n_replicas * n_mb, sizeof(int));
+    order->place_of = calloc((size_t)table->n_stages * n_mb, sizeof(int));
+    order->n_taken = calloc(n_replicas, sizeof(int));
     if (order->mb_at == NULL || order->place_of == NULL || order->n_taken == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "lowering %d stages: out of memory",
                               table->n_stages);
@@ -45,23 +45,24 @@ static sc_status order_init(sc_order *order, const sc_table *table, unsigned ops
         for (size_t i = 0; i < row->n_actions; i++) {
             sc_action action = row->actions[i];
             if ((ops & (1U << action.op)) != 0) {
-                int k = n_made[action.stage]++;
-                order->mb_at[sc_cover_pair(table, action.stage, k)] = action.mb;
+                int replica = sc_table_replica(table, action.stage, rank);
+                int k = n_made[replica]++;
+                order->mb_at[sc_cover_pair(table, replica, k)] = action.mb;
                 order->place_of[sc_cover_pair(table, action.stage, action.mb)] = k;
             }
         }
     }
-    for (size_t stage = 0; stage < n_stages; stage++) {
-        n_made[stage] = 0;
+    for (size_t replica = 0; replica < n_replicas; replica++) {
+        n_made[replica] = 0;
     }
     return SC_OK;
 }
 
-/* True when `stage` and `other` exist and live on two ranks. */
-static bool is_remote(const sc_table *table, int stage, int other)
+/* True when `stage` and `other` exist and run the microbatch on two ranks. */
+static bool is_remote(const sc_table *table, int stage, int other, int mb)
 {
     return other >= 0 && other < table->n_stages &&
-           table->rank_of_stage[stage] != table->rank_of_stage[other];
+           sc_table_rank(table, stage, mb) != sc_table_rank(table, other, mb);
 }
 
 /* RECVs of `stage` from `from` until microbatch mb is in. They come in the sender's order, so an
@@ -70,12 +71,13 @@ static sc_status place_recvs(sc_lowering *lowering, sc_order *order, sc_op recv,
                              int from, int mb, sc_err *err)
 {
     const sc_table *in = lowering->in;
-    if (!is_remote(in, stage, from)) {
+    if (!is_remote(in, stage, from, mb)) {
         return SC_OK;
     }
-    int rank = in->rank_of_stage[stage];
-    while (order->n_taken[from] <= order->place_of[sc_cover_pair(in, from, mb)]) {
-        int next = order->mb_at[sc_cover_pair(in, from, order->n_taken[from]++)];
+    int rank = sc_table_rank(in, stage, mb);
+    int sender = sc_table_replica(in, from, sc_table_rank(in, from, mb));
+    while (order->n_taken[sender] <= order->place_of[sc_cover_pair(in, from, mb)]) {
+        int next = order->mb_at[sc_cover_pair(in, sender, order->n_taken[sender]++)];
         SC_TRY(sc_table_append(lowering->out, rank, (sc_action){recv, stage, next}, err));
     }
     return SC_OK;
@@ -84,10 +86,10 @@ static sc_status place_recvs(sc_lowering *lowering, sc_order *order, sc_op recv,
 static sc_status place_send(sc_lowering *lowering, sc_op send, int stage, int to, int mb,
                             sc_err *err)
 {
-    if (!is_remote(lowering->in, stage, to)) {
+    if (!is_remote(lowering->in, stage, to, mb)) {
         return SC_OK;
     }
-    return sc_table_append(lowering->out, lowering->in->rank_of_stage[stage],
+    return sc_table_append(lowering->out, sc_table_rank(lowering->in, stage, mb),
                            (sc_action){send, stage, mb}, err);
 }
 
@@ -108,7 +110,7 @@ static sc_status place_action(sc_lowering *lowering, int rank, sc_action action,
         SC_TRY(place_send(lowering, SC_OP_SEND_B, stage, stage - 1, action.mb, err));
     }
     bool makes_dw = action.op == SC_OP_B || action.op == SC_OP_W;
-    if (makes_dw && --lowering->n_left[stage] == 0) {
+    if (makes_dw && --lowering->n_left[sc_table_replica(lowering->in, stage, rank)] == 0) {
         SC_TRY(
             sc_table_append(lowering->out, rank, (sc_action){SC_OP_REDUCE_GRAD, stage, -1}, err));
     }
@@ -127,9 +129,11 @@ static sc_status place_row(sc_lowering *lowering, int rank, sc_err *err)
 static sc_status place_all(sc_lowering *lowering, sc_err *err)
 {
     const sc_table *in = lowering->in;
+    SC_TRY(sc_table_place_like(lowering->out, in, err));
     for (int stage = 0; stage < in->n_stages; stage++) {
-        lowering->n_left[stage] = in->n_mb;
-        lowering->out->rank_of_stage[stage] = in->rank_of_stage[stage];
+        for (int mb = 0; mb < in->n_mb; mb++) {
+            lowering->n_left[sc_table_replica(in, stage, sc_table_rank(in, stage, mb))]++;
+        }
     }
     for (int rank = 0; rank < in->n_ranks; rank++) {
         SC_TRY(place_row(lowering, rank, err));
@@ -153,7 +157,7 @@ sc_status sc_lower_table(const sc_table *compute, sc_table **out, sc_err *err)
                          &lowering.out, err));
     lowering.out->is_lowered = true;
     lowering.out->is_forward_only = compute->is_forward_only;
-    lowering.n_left = calloc((size_t)compute->n_stages, sizeof(int));
+    lowering.n_left = calloc((size_t)sc_table_n_replicas(compute), sizeof(int));
     if (lowering.n_left == NULL) {
         status = sc_status_fail(err, SC_NO_MEMORY, "lowering %d stages: out of memory",
                                 compute->n_stages);

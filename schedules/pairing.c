@@ -18,16 +18,22 @@ typedef struct sc_pairing {
     sc_kind kind;
     int *sent;     // (n_stages * n_mb) by the sender's pair: k + 1 of its SEND, 0: none
     int *received; // (n_stages * n_mb) by the sender's pair: k + 1 of its RECV, 0: none
-    int *n_sent;   // (n_stages) by the sender
+    int *n_sent;   // (n_replicas) by the sender
     int *n_received;
 } sc_pairing;
 
-/* True when the stage sends this kind to a stage on another rank. */
-static bool is_sender(const sc_table *table, int stage, sc_kind kind)
+/* True when the stage sends this kind, for this microbatch, to a stage on another rank. */
+static bool is_sender(const sc_table *table, int stage, int mb, sc_kind kind)
 {
     int to = stage + kind.step;
     return stage >= 0 && stage < table->n_stages && to >= 0 && to < table->n_stages &&
-           table->rank_of_stage[stage] != table->rank_of_stage[to];
+           sc_table_rank(table, stage, mb) != sc_table_rank(table, to, mb);
+}
+
+/* Index of the replica that sends the stage's messages of this microbatch. */
+static int sender_of(const sc_table *table, int stage, int mb)
+{
+    return sc_table_replica(table, stage, sc_table_rank(table, stage, mb));
 }
 
 /* Cell + 1 of the action that makes (F, B, I) the stage's message of this kind; the same action of
@@ -42,7 +48,7 @@ static sc_status enter_send(sc_pairing *pairing, sc_action action, int cell, sc_
 {
     char text[SC_ACTION_TEXT_MAX];
     (void)sc_action_format(action, text, sizeof text);
-    if (!is_sender(pairing->table, action.stage, pairing->kind)) {
+    if (!is_sender(pairing->table, action.stage, action.mb, pairing->kind)) {
         return sc_status_fail(err, SC_INVALID,
                               "%s: stage %d has no neighbour on another rank to send to", text,
                               action.stage);
@@ -56,7 +62,7 @@ static sc_status enter_send(sc_pairing *pairing, sc_action action, int cell, sc_
     if (*slot != 0) {
         return sc_status_fail(err, SC_INVALID, "duplicate %s", text);
     }
-    *slot = ++pairing->n_sent[action.stage];
+    *slot = ++pairing->n_sent[sender_of(pairing->table, action.stage, action.mb)];
     return SC_OK;
 }
 
@@ -65,7 +71,7 @@ static sc_status enter_recv(sc_pairing *pairing, sc_action action, int cell, sc_
     char text[SC_ACTION_TEXT_MAX];
     (void)sc_action_format(action, text, sizeof text);
     int from = action.stage - pairing->kind.step;
-    if (!is_sender(pairing->table, from, pairing->kind)) {
+    if (!is_sender(pairing->table, from, action.mb, pairing->kind)) {
         return sc_status_fail(err, SC_INVALID,
                               "%s: stage %d has no neighbour on another rank to receive from", text,
                               action.stage);
@@ -79,13 +85,13 @@ static sc_status enter_recv(sc_pairing *pairing, sc_action action, int cell, sc_
     if (pairing->received[pair] != 0) {
         return sc_status_fail(err, SC_INVALID, "duplicate %s", text);
     }
-    pairing->received[pair] = ++pairing->n_received[from];
+    pairing->received[pair] = ++pairing->n_received[sender_of(pairing->table, from, action.mb)];
     sc_action send = {pairing->kind.send, from, action.mb};
     char send_text[SC_ACTION_TEXT_MAX];
     (void)sc_action_format(send, send_text, sizeof send_text);
     if (pairing->sent[pair] == 0) {
         return sc_status_fail(err, SC_INVALID, "%s has no %s on rank %d to receive from", text,
-                              send_text, pairing->table->rank_of_stage[from]);
+                              send_text, sc_table_rank(pairing->table, from, action.mb));
     }
     if (pairing->sent[pair] != pairing->received[pair]) {
         return sc_status_fail(err, SC_INVALID,
@@ -127,19 +133,17 @@ static sc_status check_missing(const sc_pairing *pairing, sc_place *place, sc_er
 {
     const sc_table *table = pairing->table;
     for (int stage = 0; stage < table->n_stages; stage++) {
-        if (!is_sender(table, stage, pairing->kind)) {
-            continue;
-        }
         int to = stage + pairing->kind.step;
         for (int mb = 0; mb < table->n_mb; mb++) {
             size_t pair = sc_cover_pair(table, stage, mb);
             char text[SC_ACTION_TEXT_MAX];
             sc_action action = {pairing->kind.send, stage, mb};
-            if (pairing->sent[pair] != 0 && pairing->received[pair] != 0) {
+            bool is_paired = pairing->sent[pair] != 0 && pairing->received[pair] != 0;
+            if (is_paired || !is_sender(table, stage, mb, pairing->kind)) {
                 continue;
             }
-            int from_rank = table->rank_of_stage[stage];
-            int to_rank = table->rank_of_stage[to];
+            int from_rank = sc_table_rank(table, stage, mb);
+            int to_rank = sc_table_rank(table, to, mb);
             if (pairing->sent[pair] == 0) {
                 *place = (sc_place){from_rank, compute_cell(pairing, stage, mb) - 1};
                 return sc_status_fail(err, SC_INVALID, "missing %s: stage %d on rank %d needs it",
@@ -157,13 +161,13 @@ static sc_status check_missing(const sc_pairing *pairing, sc_place *place, sc_er
 static sc_status check_kind(const sc_table *table, const sc_cover *cover, sc_kind kind,
                             sc_place *place, sc_err *err)
 {
-    size_t n_stages = (size_t)table->n_stages;
-    size_t n_pairs = n_stages * (size_t)table->n_mb;
+    size_t n_replicas = (size_t)sc_table_n_replicas(table);
+    size_t n_pairs = (size_t)table->n_stages * (size_t)table->n_mb;
     sc_pairing pairing = {.table = table, .cover = cover, .kind = kind};
     pairing.sent = calloc(n_pairs, sizeof *pairing.sent);
     pairing.received = calloc(n_pairs, sizeof *pairing.received);
-    pairing.n_sent = calloc(n_stages, sizeof *pairing.n_sent);
-    pairing.n_received = calloc(n_stages, sizeof *pairing.n_received);
+    pairing.n_sent = calloc(n_replicas, sizeof *pairing.n_sent);
+    pairing.n_received = calloc(n_replicas, sizeof *pairing.n_received);
     sc_status status = SC_OK;
     if (pairing.sent == NULL || pairing.received == NULL || pairing.n_sent == NULL ||
         pairing.n_received == NULL) {
@@ -182,7 +186,7 @@ out:
     return status;
 }
 
-/* One row's part of the REDUCE_GRAD rule; n_reduce (n_stages) counts. */
+/* One row's part of the REDUCE_GRAD rule; n_reduce (n_replicas) counts. */
 static sc_status check_reduce_row(const sc_table *table, int rank, int *n_reduce, sc_place *place,
                                   sc_err *err)
 {
@@ -190,10 +194,11 @@ static sc_status check_reduce_row(const sc_table *table, int rank, int *n_reduce
     for (size_t i = 0; i < row->n_actions; i++) {
         sc_action action = row->actions[i];
         *place = (sc_place){rank, (int)i};
-        if (action.op == SC_OP_REDUCE_GRAD && ++n_reduce[action.stage] > 1) {
+        int *n = &n_reduce[sc_table_replica(table, action.stage, rank)];
+        if (action.op == SC_OP_REDUCE_GRAD && ++*n > 1) {
             return sc_status_fail(err, SC_INVALID, "duplicate %dREDUCE_GRAD", action.stage);
         }
-        if (sc_action_is_backward(action.op) && n_reduce[action.stage] > 0) {
+        if (sc_action_is_backward(action.op) && *n > 0) {
             char text[SC_ACTION_TEXT_MAX];
             return sc_status_fail(err, SC_INVALID, "%s after %dREDUCE_GRAD: its gradient is lost",
                                   sc_action_format(action, text, sizeof text), action.stage);
@@ -205,7 +210,8 @@ static sc_status check_reduce_row(const sc_table *table, int rank, int *n_reduce
 static sc_status check_reduce(const sc_table *table, sc_place *place, sc_err *err)
 {
     sc_status status = SC_OK;
-    int *n_reduce = calloc((size_t)table->n_stages, sizeof *n_reduce);
+    int n_replicas = sc_table_n_replicas(table);
+    int *n_reduce = calloc((size_t)n_replicas, sizeof *n_reduce);
     if (n_reduce == NULL) {
         *place = (sc_place){-1, -1};
         return sc_status_fail(err, SC_NO_MEMORY, "out of memory for %d stages", table->n_stages);
@@ -215,17 +221,20 @@ static sc_status check_reduce(const sc_table *table, sc_place *place, sc_err *er
     }
     int with = -1;
     int without = -1;
-    for (int stage = 0; stage < table->n_stages; stage++) {
-        if (n_reduce[stage] != 0) {
-            with = stage;
+    // A single microbatch leaves the second replicas without a gradient.
+    int n_used = table->n_mb == 1 ? table->n_stages : n_replicas;
+    for (int replica = 0; replica < n_used; replica++) {
+        if (n_reduce[replica] != 0) {
+            with = replica;
         } else if (without < 0) {
-            without = stage;
+            without = replica;
         }
     }
     if (with >= 0 && without >= 0) {
-        *place = (sc_place){table->rank_of_stage[without], -1};
-        status = sc_status_fail(err, SC_INVALID, "missing %dREDUCE_GRAD: stage %d has one", without,
-                                with);
+        int stage = without % table->n_stages;
+        *place = (sc_place){sc_table_rank(table, stage, without / table->n_stages), -1};
+        status = sc_status_fail(err, SC_INVALID, "missing %dREDUCE_GRAD: stage %d has one", stage,
+                                with % table->n_stages);
     }
 out:
     free(n_reduce);

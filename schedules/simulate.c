@@ -36,8 +36,8 @@ void sc_simulate_free(sc_timeline **timeline)
 /* When the neighbour's output of `mb`, ready at ends[from, mb], is there for `stage`. */
 static double arrival(const sc_simulation *sim, const double *ends, int from, int stage, int mb)
 {
-    const int *rank_of = sim->table->rank_of_stage;
-    double comm = rank_of[from] == rank_of[stage] ? 0 : sim->costs->comm;
+    bool is_local = sc_table_rank(sim->table, from, mb) == sc_table_rank(sim->table, stage, mb);
+    double comm = is_local ? 0 : sim->costs->comm;
     return ends[sc_cover_pair(sim->table, from, mb)] + comm;
 }
 

@@ -45,6 +45,56 @@ sc_status sc_table_new(const char *name, int n_ranks, int n_stages, int n_mb, sc
     return SC_OK;
 }
 
+static sc_status alloc_odd_ranks(sc_table *table, sc_err *err)
+{
+    table->odd_rank_of_stage = sc_arena_alloc(&table->arena, (size_t)table->n_stages, sizeof(int));
+    if (table->odd_rank_of_stage == NULL) {
+        return sc_status_fail(err, SC_NO_MEMORY, "a schedule of %d stages: out of memory",
+                              table->n_stages);
+    }
+    return SC_OK;
+}
+
+sc_status sc_table_replicate(sc_table *table, sc_err *err)
+{
+    SC_TRY(alloc_odd_ranks(table, err));
+    for (int stage = 0; stage < table->n_stages; stage++) {
+        table->odd_rank_of_stage[stage] = table->n_ranks - 1 - table->rank_of_stage[stage];
+    }
+    return SC_OK;
+}
+
+sc_status sc_table_place_like(sc_table *to, const sc_table *from, sc_err *err)
+{
+    assert(to->n_stages == from->n_stages && to->n_ranks == from->n_ranks);
+    size_t n_bytes = (size_t)from->n_stages * sizeof(int);
+    memcpy(to->rank_of_stage, from->rank_of_stage, n_bytes);
+    if (from->odd_rank_of_stage == NULL) {
+        to->odd_rank_of_stage = NULL;
+        return SC_OK;
+    }
+    SC_TRY(alloc_odd_ranks(to, err));
+    memcpy(to->odd_rank_of_stage, from->odd_rank_of_stage, n_bytes);
+    return SC_OK;
+}
+
+int sc_table_rank(const sc_table *table, int stage, int mb)
+{
+    bool is_odd_way = table->odd_rank_of_stage != NULL && (mb & 1) != 0;
+    return is_odd_way ? table->odd_rank_of_stage[stage] : table->rank_of_stage[stage];
+}
+
+int sc_table_n_replicas(const sc_table *table)
+{
+    return table->odd_rank_of_stage == NULL ? table->n_stages : 2 * table->n_stages;
+}
+
+int sc_table_replica(const sc_table *table, int stage, int rank)
+{
+    bool is_second = table->odd_rank_of_stage != NULL && rank == table->odd_rank_of_stage[stage];
+    return is_second ? table->n_stages + stage : stage;
+}
+
 void sc_table_free(sc_table **table)
 {
     if (*table != NULL) {
@@ -94,8 +144,13 @@ bool sc_table_equals(const sc_table *a, const sc_table *b)
         a->is_lowered != b->is_lowered || a->is_forward_only != b->is_forward_only) {
         return false;
     }
+    if ((a->odd_rank_of_stage == NULL) != (b->odd_rank_of_stage == NULL)) {
+        return false;
+    }
+    // All microbatches go the way of microbatch 0 or of microbatch 1.
     for (int stage = 0; stage < a->n_stages; stage++) {
-        if (a->rank_of_stage[stage] != b->rank_of_stage[stage]) {
+        if (sc_table_rank(a, stage, 0) != sc_table_rank(b, stage, 0) ||
+            sc_table_rank(a, stage, 1) != sc_table_rank(b, stage, 1)) {
             return false;
         }
     }

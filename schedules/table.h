@@ -32,7 +32,10 @@ typedef struct sc_table {
     bool is_lowered;
     bool is_forward_only; // evaluation: F alone
     int *rank_of_stage;   // (n_stages)
-    sc_row *rows;         // (n_ranks)
+    /* (n_stages) NULL, but where parameters are replicated the rank that runs odd microbatches of a
+       stage; rank_of_stage is then that of even ones. */
+    int *odd_rank_of_stage;
+    sc_row *rows; // (n_ranks)
 } sc_table;
 
 /* An empty table: rows without actions, stage s on rank s mod p (loop placement; the caller may
@@ -40,6 +43,18 @@ typedef struct sc_table {
    SC_MICROBATCHES_MAX, n_stages * n_mb <= SC_TABLE_PAIRS_MAX. Caller frees. */
 sc_status sc_table_new(const char *name, int n_ranks, int n_stages, int n_mb, sc_table **out,
                        sc_err *err);
+/* Replicates the parameters: odd microbatches find stage s on rank n_ranks - 1 - rank_of_stage[s]
+   (the caller may change odd_rank_of_stage). SC_NO_MEMORY or SC_OK. */
+sc_status sc_table_replicate(sc_table *table, sc_err *err);
+/* Makes the placement of *to, of the same sizes, that of *from. SC_NO_MEMORY or SC_OK. */
+sc_status sc_table_place_like(sc_table *to, const sc_table *from, sc_err *err);
+/* The rank that runs a microbatch of a stage. */
+int sc_table_rank(const sc_table *table, int stage, int mb);
+/* Number of replicas of all stages: n_stages, or twice as many. */
+int sc_table_n_replicas(const sc_table *table);
+/* Index, in arrays of sc_table_n_replicas, of the replica of a stage that is on this rank: the
+   stage, or n_stages + stage for the one that odd microbatches use. */
+int sc_table_replica(const sc_table *table, int stage, int rank);
 /* Frees *table and nulls it; accepts NULL inside. */
 void sc_table_free(sc_table **table);
 /* Appends one action to a row, growing it in the arena. SC_NO_MEMORY or SC_OK. */

@@ -85,7 +85,7 @@ static sc_status find_ordered_w(const sc_table *table, bool *out, sc_err *err)
     if (n_done == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "out of memory for %d stages", table->n_stages);
     }
-    bool is_ordered = true;
+    bool is_ordered = table->odd_rank_of_stage == NULL;
     for (int rank = 0; rank < table->n_ranks; rank++) {
         const sc_row *row = &table->rows[rank];
         for (size_t i = 0; i < row->n_actions; i++) {

@@ -14,7 +14,9 @@ typedef struct sc_validate_report {
     bool is_blocking_deadlock; // deadlocks where every SEND and RECV blocks in place (naive
                                // transports)
     sc_err blocking;           // who waits for whom, when it does
-    bool has_ordered_w;        // W (or B) of every stage in rising microbatch order
+    /* W (or B) of every stage in rising microbatch order; never where parameters are replicated,
+       since the sums of two replicas are added. */
+    bool has_ordered_w;
 } sc_validate_report;
 
 /* Checks every rule; the first one broken is the error, with rank and cell ("rank 2 cell 17: ...";

@@ -57,8 +57,8 @@ static bool is_met(const sc_walk *walk, sc_need need)
 static sc_need message_need(const sc_walk *walk, int stage, int from, int mb, unsigned made,
                             sc_op send, sc_op recv)
 {
-    int rank = walk->table->rank_of_stage[stage];
-    int from_rank = walk->table->rank_of_stage[from];
+    int rank = sc_table_rank(walk->table, stage, mb);
+    int from_rank = sc_table_rank(walk->table, from, mb);
     if (from_rank == rank || walk->rule == SC_WALK_COMPUTE) {
         return (sc_need){made, from, mb, from_rank};
     }
@@ -72,7 +72,7 @@ static sc_need message_need(const sc_walk *walk, int stage, int from, int mb, un
 static sc_need compute_need(const sc_walk *walk, sc_action action)
 {
     const sc_table *table = walk->table;
-    int rank = table->rank_of_stage[action.stage];
+    int rank = sc_table_rank(table, action.stage, action.mb);
     sc_need need = {0};
     if (action.op == SC_OP_F) {
         if (action.stage > 0) {
@@ -131,7 +131,7 @@ static void pass(sc_walk *walk, int rank)
     if (consumer < 0 || consumer >= table->n_stages) {
         return;
     }
-    int waiter = table->rank_of_stage[consumer];
+    int waiter = sc_table_rank(table, consumer, action.mb);
     sc_need need = walk->needs[waiter];
     if (waiter != rank && (need.ops & (1U << action.op)) != 0 && need.stage == action.stage &&
         need.mb == action.mb) {
@@ -143,7 +143,7 @@ static void pass(sc_walk *walk, int rank)
 static bool meet(sc_walk *walk, int rank, sc_action action)
 {
     sc_action other = partner(action);
-    int peer = walk->table->rank_of_stage[other.stage];
+    int peer = sc_table_rank(walk->table, other.stage, other.mb);
     const sc_action *peer_head = head(walk, peer);
     if (peer_head == NULL || !sc_action_equals(*peer_head, other)) {
         walk->needs[rank] = (sc_need){1U << other.op, other.stage, other.mb, peer};
