@@ -247,6 +247,30 @@ static sc_status find_placement(sc_reading *reading, int n_stages, sc_err *err)
     return SC_OK;
 }
 
+/* The second placement, where the header has one. */
+static sc_status set_odd_placement(const sc_reading *reading, sc_err *err)
+{
+    const sc_csv_scan *scan = &reading->scan;
+    const sc_csv_key *key = &scan->odd_placement;
+    sc_table *table = reading->table;
+    if (key->line == 0) {
+        return SC_OK;
+    }
+    if (scan->placement.line == 0 || key->number != table->n_stages) {
+        (void)sc_status_fail(err, SC_INVALID,
+                             scan->placement.line == 0
+                                 ? "odd_placement of %d of %d stages without a placement, which is "
+                                   "then that of even microbatches"
+                                 : "odd_placement of %d stages, but there are %d",
+                             key->number, table->n_stages);
+        return fail_at(reading, key->line, key->column, SC_INVALID, err);
+    }
+    SC_TRY(sc_table_replicate(table, err));
+    memcpy(table->odd_rank_of_stage, scan->odd_placement_ranks,
+           (size_t)table->n_stages * sizeof(int));
+    return SC_OK;
+}
+
 /* Sizes and placement, then an empty table of them. */
 static sc_status make_table(sc_reading *reading, sc_err *err)
 {
@@ -277,7 +301,7 @@ static sc_status make_table(sc_reading *reading, sc_err *err)
     SC_TRY(status);
     SC_TRY(find_placement(reading, n_stages, err));
     memcpy(reading->table->rank_of_stage, reading->ranks, (size_t)n_stages * sizeof(int));
-    return SC_OK;
+    return set_odd_placement(reading, err);
 }
 
 /* All cells of the file into the table. */
@@ -342,7 +366,7 @@ static sc_status drop_communication(const sc_table *from, sc_table **out, sc_err
     sc_table *table = NULL;
     SC_GOTO(sc_table_new(from->name, from->n_ranks, from->n_stages, from->n_mb, &table, err));
     table->is_forward_only = from->is_forward_only;
-    memcpy(table->rank_of_stage, from->rank_of_stage, (size_t)from->n_stages * sizeof(int));
+    SC_GOTO(sc_table_place_like(table, from, err));
     for (int rank = 0; rank < from->n_ranks; rank++) {
         SC_GOTO(copy_compute(&from->rows[rank], rank, table, err));
     }
@@ -381,6 +405,15 @@ out:
     return status;
 }
 
+static void write_placement(const char *key, const int *ranks, int n_stages, sc_text *text)
+{
+    sc_text_add(text, "# %s:", key);
+    for (int stage = 0; stage < n_stages; stage++) {
+        sc_text_add(text, " %d", ranks[stage]);
+    }
+    sc_text_add(text, "\n");
+}
+
 static void write_header(const sc_table *table, sc_text *text)
 {
     sc_text_add(text, "# Stagecoach schedule, one row a rank\n# version: 1\n");
@@ -394,12 +427,12 @@ static void write_header(const sc_table *table, sc_text *text)
         }
         sc_text_add(text, "# name: %s\n", name);
     }
-    sc_text_add(text, "# p: %d\n# stages: %d\n# m: %d\n# placement:", table->n_ranks,
-                table->n_stages, table->n_mb);
-    for (int stage = 0; stage < table->n_stages; stage++) {
-        sc_text_add(text, " %d", table->rank_of_stage[stage]);
+    sc_text_add(text, "# p: %d\n# stages: %d\n# m: %d\n", table->n_ranks, table->n_stages,
+                table->n_mb);
+    write_placement("placement", table->rank_of_stage, table->n_stages, text);
+    if (table->odd_rank_of_stage != NULL) {
+        write_placement("odd_placement", table->odd_rank_of_stage, table->n_stages, text);
     }
-    sc_text_add(text, "\n");
 }
 
 sc_status sc_csv_write(const sc_table *table, bool has_header, char **out, sc_err *err)
@@ -407,6 +440,11 @@ sc_status sc_csv_write(const sc_table *table, bool has_header, char **out, sc_er
     sc_text text = {0};
     if (has_header) {
         write_header(table, &text);
+    } else if (table->odd_rank_of_stage != NULL) {
+        return sc_status_fail(err, SC_UNSUPPORTED,
+                              "%s has each stage on two ranks: rows alone cannot say so; write the "
+                              "file with its comment lines",
+                              table->name);
     }
     for (int rank = 0; rank < table->n_ranks; rank++) {
         char *row = NULL;

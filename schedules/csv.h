@@ -8,8 +8,9 @@
  * backward is forward-only.
  *
  * Lines that begin with # are comments; "# key: value" with version, name, p, stages, m or
- * placement (the rank of stage 0, 1, ...) states what the rows must agree with. Without those,
- * stages and m follow from the cells, and each rank has as many stages as the others.
+ * placement (the rank of stage 0, 1, ...) states what the rows must agree with; where parameters
+ * are replicated, odd_placement has the ranks that run odd microbatches. Without those, stages and
+ * m follow from the cells, and each rank has as many stages as the others.
  *
  * Two dialects: in PyTorch's files of today B is a whole backward and I its input gradient; in
  * older files without I, a B beside a W of the same microbatch is the input gradient.
@@ -39,7 +40,8 @@ sc_status sc_csv_read(const char *text, size_t n, const sc_csv_options *options,
                       sc_validate_report *report, sc_err *err);
 
 /* Any table as text that sc_csv_read takes; a compute-only one comes back equal. Without has_header
-   the comment lines are left out, as PyTorch needs it. malloc, caller frees. */
+   the comment lines are left out, as PyTorch needs it; then SC_UNSUPPORTED where parameters are
+   replicated, since only the comments can say so. malloc, caller frees. */
 sc_status sc_csv_write(const sc_table *table, bool has_header, char **out, sc_err *err);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct sc_line {
     int number; // from 1
 } sc_line;
 
-static const char KEYS[] = "version, name, p, stages, m, placement";
+static const char KEYS[] = "version, name, p, stages, m, placement, odd_placement";
 
 static sc_status fail_at(const sc_line *line, size_t at, sc_status status, sc_err *err)
 {
@@ -198,23 +198,23 @@ static sc_status set_number(const sc_line *line, size_t at, int max, sc_csv_key 
 }
 
 /* "0 1 1 0" or "0,1,1,0": the rank of stage 0, 1, ... */
-static sc_status set_placement(const sc_line *line, size_t at, sc_err *err)
+static sc_status set_placement(const sc_line *line, size_t at, sc_csv_key *key, int **ranks,
+                               sc_err *err)
 {
-    sc_csv_scan *scan = line->scan;
-    scan->placement = (sc_csv_key){0, line->number, (int)(at + 1)};
-    scan->placement_ranks = calloc(SC_STAGES_MAX, sizeof(int));
-    if (scan->placement_ranks == NULL) {
+    *key = (sc_csv_key){0, line->number, (int)(at + 1)};
+    *ranks = calloc(SC_STAGES_MAX, sizeof(int));
+    if (*ranks == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "out of memory for a placement");
     }
-    while (at < line->n || scan->placement.number == 0) {
+    while (at < line->n || key->number == 0) {
         int rank = 0;
         size_t first = at;
         SC_TRY(scan_number(line, &at, SC_STAGES_MAX - 1, &rank, err));
-        if (scan->placement.number == SC_STAGES_MAX) {
+        if (key->number == SC_STAGES_MAX) {
             (void)sc_status_fail(err, SC_LIMIT, "more than %d stages", SC_STAGES_MAX);
             return fail_at(line, first, SC_LIMIT, err);
         }
-        scan->placement_ranks[scan->placement.number++] = rank;
+        (*ranks)[key->number++] = rank;
         if (at < line->n && line->text[at] == ',') {
             at++;
             while (at < line->n && is_space(line->text[at])) {
@@ -263,7 +263,8 @@ static sc_status set_key(const sc_line *line, size_t at, size_t n_key, size_t va
         {"m", &scan->m, SC_MICROBATCHES_MAX},
     };
     bool is_second = (is_key(key, n_key, "name") && scan->name[0] != '\0') ||
-                     (is_key(key, n_key, "placement") && scan->placement.line != 0);
+                     (is_key(key, n_key, "placement") && scan->placement.line != 0) ||
+                     (is_key(key, n_key, "odd_placement") && scan->odd_placement.line != 0);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         is_second = is_second || (is_key(key, n_key, numbers[i].name) && numbers[i].key->line != 0);
     }
@@ -277,7 +278,10 @@ static sc_status set_key(const sc_line *line, size_t at, size_t n_key, size_t va
         }
     }
     if (is_key(key, n_key, "placement")) {
-        return set_placement(line, value, err);
+        return set_placement(line, value, &scan->placement, &scan->placement_ranks, err);
+    }
+    if (is_key(key, n_key, "odd_placement")) {
+        return set_placement(line, value, &scan->odd_placement, &scan->odd_placement_ranks, err);
     }
     if (is_key(key, n_key, "name")) {
         return set_name(line, value, err);
@@ -353,7 +357,8 @@ sc_status sc_csv_scan_run(const char *text, size_t n, const char *path, sc_csv_s
                          .p = {-1, 0, 0},
                          .stages = {-1, 0, 0},
                          .m = {-1, 0, 0},
-                         .placement = {-1, 0, 0}};
+                         .placement = {-1, 0, 0},
+                         .odd_placement = {-1, 0, 0}};
     sc_line line = {.scan = out, .path = path};
     if (n > SC_CSV_BYTES_MAX) {
         line.number = 1;
@@ -388,5 +393,6 @@ void sc_csv_scan_done(sc_csv_scan *scan)
     free(scan->cells);
     free(scan->row_lines);
     free(scan->placement_ranks);
+    free(scan->odd_placement_ranks);
     *scan = (sc_csv_scan){0};
 }

@@ -36,7 +36,9 @@ typedef struct sc_csv_scan {
     sc_csv_key m;
     sc_csv_key placement; // number: count of ranks listed
     int *placement_ranks; // (placement.number)
-    char name[48];        // "" when not in the file
+    sc_csv_key odd_placement;
+    int *odd_placement_ranks; // (odd_placement.number)
+    char name[48];            // "" when not in the file
 } sc_csv_scan;
 
 /* Reads the whole text. Errors read "PATH:LINE:COLUMN: ...". *out needs sc_csv_scan_done whatever

@@ -187,7 +187,7 @@ static void test_header(void **state)
         {"# placement: 0 9\n", "1:14: stage 1 is placed on rank 9 of 2 ranks"},
         {"# placement:\n", "1:13: \"\": expected a number of at most 4095"},
         {"# stage: 2\n", "1:3: unknown key \"stage\"; the keys are version, name, p, stages, m, "
-                         "placement (write other comments without a colon)"},
+                         "placement, odd_placement (write other comments without a colon)"},
         {"# name: a\tb\n", "1:9: a name is 1 to 47 printable characters"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
