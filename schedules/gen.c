@@ -1,12 +1,13 @@
 #include "schedules/gen.h"
 
 #include "schedules/gen_1f1b.h"
+#include "schedules/gen_dualpipe.h"
 #include "schedules/gen_gpipe.h"
 #include "schedules/gen_interleaved.h"
 #include "schedules/gen_looped_bfs.h"
+#include "schedules/gen_vshape.h"
 #include "schedules/gen_zb.h"
 #include "schedules/gen_zb_auto.h"
-#include "schedules/gen_vshape.h"
 #include "schedules/gen_zbv.h"
 
 #include <stdio.h>
@@ -100,6 +101,25 @@ static const sc_gen_info GENERATORS[] = {
         .has_split = true,
         .closed_bubble = sc_gen_vshape_closed_bubble_min,
         .make = sc_gen_vshape_make_min,
+    },
+    {
+        .name = "dualpipe-v",
+        .summary = "DualPipe folded into a V, nothing replicated (DeepSeek-AI, DualPipe)",
+        .constraints = "v = 2; any p, m",
+        .default_chunks = 2,
+        .has_split = true,
+        .closed_bubble = sc_gen_dualpipe_closed_bubble_v,
+        .make = sc_gen_dualpipe_make_v,
+    },
+    {
+        .name = "dualpipe",
+        .summary = "two directions that overlap (DeepSeek-AI, arXiv 2412.19437)",
+        .constraints = "v = 1; p even; any m",
+        .default_chunks = 1,
+        .has_split = true,
+        .is_replicated = true,
+        .closed_bubble = sc_gen_dualpipe_closed_bubble,
+        .make = sc_gen_dualpipe_make,
     },
 };
 
