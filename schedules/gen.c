@@ -1,8 +1,10 @@
 #include "schedules/gen.h"
 
 #include "schedules/gen_1f1b.h"
+#include "schedules/gen_chimera.h"
 #include "schedules/gen_dualpipe.h"
 #include "schedules/gen_gpipe.h"
+#include "schedules/gen_hanayo.h"
 #include "schedules/gen_interleaved.h"
 #include "schedules/gen_looped_bfs.h"
 #include "schedules/gen_vshape.h"
@@ -120,6 +122,22 @@ static const sc_gen_info GENERATORS[] = {
         .is_replicated = true,
         .closed_bubble = sc_gen_dualpipe_closed_bubble,
         .make = sc_gen_dualpipe_make,
+    },
+    {
+        .name = "chimera",
+        .summary = "two pipelines in opposite directions (Li and Hoefler, arXiv 2107.06925)",
+        .constraints = "v = 1; p even; any m",
+        .default_chunks = 1,
+        .is_replicated = true,
+        .closed_bubble = sc_gen_chimera_closed_bubble,
+        .make = sc_gen_chimera_make,
+    },
+    {
+        .name = "hanayo",
+        .summary = "v / 2 waves down the ranks and up again (Liu et al., arXiv 2308.15762)",
+        .constraints = "v even; any p, m",
+        .default_chunks = 2,
+        .make = sc_gen_hanayo_make,
     },
 };
 
