@@ -58,14 +58,15 @@ static void test_schedules_have_three_forms(void **state)
 static void test_unknown_schedules_are_refused_with_the_known_ones(void **state)
 {
     (void)state;
-    static const char *const OVERRIDES[] = {"schedule=2f2b", "schedule=file:"};
+    static const char *const OVERRIDES[] = {"schedule=2f2b", "schedule='file:'"};
+    static const char *const NAMES[] = {"2f2b", "file:"};
     for (size_t i = 0; i < 2; i++) {
         sc_job *job = NULL;
         sc_err err = {0};
         char start[256];
         (void)snprintf(start, sizeof start,
                        "--set %s: schedule: '%s' is no schedule; choose one of gpipe, 1f1b, ",
-                       OVERRIDES[i], OVERRIDES[i] + strlen("schedule="));
+                       OVERRIDES[i], NAMES[i]);
         assert_int_equal(sc_job_parse("job.yaml", GOOD, strlen(GOOD), &OVERRIDES[i], 1, &job, &err),
                          SC_INVALID);
         const char end[] = ", file:PATH.csv, auto";

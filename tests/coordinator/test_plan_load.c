@@ -183,7 +183,12 @@ static void test_long_files_are_read_whole(void **state)
     sc_job *job = parse(PACED_JOB, NULL);
     assert_non_null(text);
     for (size_t i = 0; i < n; i++) {
-        text[i] = i % 100 == 0 ? '#' : i % 100 == 99 ? '\n' : ' ';
+        text[i] = ' ';
+        if (i % 100 == 0) {
+            text[i] = '#';
+        } else if (i % 100 == 99) {
+            text[i] = '\n';
+        }
     }
     memcpy(text + n, V_CSV, sizeof V_CSV);
     sc_plan *plan = load(job, write_csv(dir, text, schedule));
