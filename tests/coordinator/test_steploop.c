@@ -153,12 +153,157 @@ static void test_first_end_counts(void **state)
     sc_arena_done(&f.arena);
 }
 
+static void report_all(fixture *f, uint64_t step)
+{
+    for (int r = 0; r < f->loop.config.n_ranks; r++) {
+        assert_int_equal(sc_steploop_on_report(&f->loop, r, step, &f->err), SC_OK);
+    }
+}
+
+static void expect_refusal(fixture *f, uint64_t at, sc_status status, const char *text)
+{
+    assert_int_equal(sc_steploop_swap(&f->loop, at, &f->err), status);
+    assert_string_equal(f->err.text, text);
+}
+
+/* A new epoch is set up as the first one was. */
+static void set_up_again(fixture *f, uint64_t step)
+{
+    expect(f, SC_STEPLOOP_ASSIGN, step);
+    expect_nothing(f);
+    answer_all(f);
+    expect(f, SC_STEPLOOP_CONNECT, 0);
+    answer_all(f);
+}
+
+static void test_swap_waits_for_the_steps_before(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 2, 6);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    expect(&f, SC_STEPLOOP_STEP, 1);
+    assert_int_equal(sc_steploop_swap(&f.loop, 3, &f.err), SC_OK);
+    expect_nothing(&f);
+    report_all(&f, 0);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 0);
+    expect(&f, SC_STEPLOOP_STEP, 2);
+    report_all(&f, 1);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 1);
+    expect_nothing(&f); // there is room for a step, but step 3 is the next epoch's
+    assert_int_equal(sc_steploop_on_report(&f.loop, 0, 2, &f.err), SC_OK);
+    expect_nothing(&f); // rank 1 still works on step 2
+    assert_int_equal(sc_steploop_on_report(&f.loop, 1, 2, &f.err), SC_OK);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 2);
+    set_up_again(&f, 3);
+    expect(&f, SC_STEPLOOP_STEP, 3);
+    expect(&f, SC_STEPLOOP_STEP, 4);
+    report_all(&f, 3);
+    report_all(&f, 4);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 3);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 4);
+    expect(&f, SC_STEPLOOP_STEP, 5);
+    report_all(&f, 5);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 5);
+    expect_finish(&f, SC_OK, "");
+    sc_arena_done(&f.arena);
+}
+
+/* At the soonest: the steps under way end, and nothing is issued meanwhile. */
+static void test_swap_at_the_next_step(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 1, 9);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    assert_int_equal(sc_steploop_swap(&f.loop, f.loop.n_issued, &f.err), SC_OK);
+    expect_nothing(&f);
+    report_all(&f, 0);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 0);
+    set_up_again(&f, 1);
+    // Before any step of the new epoch: there is nothing to wait for.
+    assert_int_equal(sc_steploop_swap(&f.loop, 1, &f.err), SC_OK);
+    set_up_again(&f, 1);
+    expect(&f, SC_STEPLOOP_STEP, 1);
+    sc_arena_done(&f.arena);
+}
+
+static void test_refused_swaps_change_nothing(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 1, 5);
+    expect_refusal(&f, 2, SC_INVALID, "no swap while waiting: only while training");
+    sc_steploop_on_workers(&f.loop, 1, 0);
+    expect(&f, SC_STEPLOOP_ASSIGN, 0);
+    expect_refusal(&f, 2, SC_INVALID, "no swap while starting: only while training");
+    answer_all(&f);
+    expect(&f, SC_STEPLOOP_CONNECT, 0);
+    answer_all(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    expect(&f, SC_STEPLOOP_STEP, 1);
+    static const char EARLY[] =
+        "no swap before step 1: steps up to 2 are issued and the job has 5; "
+        "choose 2 or later";
+    static const char LATE[] = "no swap before step 5: steps up to 2 are issued and the job has 5; "
+                               "choose 2 or later";
+    expect_refusal(&f, 1, SC_INVALID, EARLY);
+    expect_refusal(&f, 5, SC_INVALID, LATE);
+    assert_int_equal(sc_steploop_swap(&f.loop, UINT64_MAX, &f.err), SC_INVALID);
+    expect_nothing(&f);
+    assert_int_equal(sc_steploop_swap(&f.loop, 4, &f.err), SC_OK);
+    expect_refusal(&f, 3, SC_EXISTS, "a swap before step 4 waits already");
+    for (uint64_t step = 0; step < 4; step++) { // none of them has stopped the steps before 4
+        report_all(&f, step);
+        expect(&f, SC_STEPLOOP_STEP_DONE, step);
+        if (step < 2) {
+            expect(&f, SC_STEPLOOP_STEP, step + 2);
+        }
+    }
+    set_up_again(&f, 4);
+    expect(&f, SC_STEPLOOP_STEP, 4);
+    assert_int_equal(sc_steploop_swap(&f.loop, 5, &f.err), SC_INVALID); // no step is left
+    sc_steploop_finish(&f.loop, SC_OK, "");
+    expect_refusal(&f, 5, SC_INVALID, "no swap while finished: only while training");
+    sc_arena_done(&f.arena);
+}
+
+static void test_slow_swap_names_the_missing(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 2, 5);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    assert_int_equal(sc_steploop_swap(&f.loop, 1, &f.err), SC_OK);
+    report_all(&f, 0);
+    sc_steploop_tick(&f.loop, 1000 * second_ns); // the swap's time begins with its ASSIGN
+    expect(&f, SC_STEPLOOP_STEP_DONE, 0);
+    expect(&f, SC_STEPLOOP_ASSIGN, 1);
+    answer_all(&f);
+    expect(&f, SC_STEPLOOP_CONNECT, 0);
+    assert_int_equal(sc_steploop_on_answer(&f.loop, 0, 1001 * second_ns, &f.err), SC_OK);
+    sc_steploop_tick(&f.loop, 1059 * second_ns);
+    expect_nothing(&f);
+    sc_steploop_tick(&f.loop, 1061 * second_ns);
+    expect_finish(&f, SC_TIMEOUT, "no readiness from rank 1 within 60 s: see its log");
+    sc_arena_done(&f.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_job),        cmocka_unit_test(test_out_of_turn),
-        cmocka_unit_test(test_too_few_workers),  cmocka_unit_test(test_setup_names_the_missing),
+        cmocka_unit_test(test_whole_job),
+        cmocka_unit_test(test_out_of_turn),
+        cmocka_unit_test(test_too_few_workers),
+        cmocka_unit_test(test_setup_names_the_missing),
         cmocka_unit_test(test_first_end_counts),
+        cmocka_unit_test(test_swap_waits_for_the_steps_before),
+        cmocka_unit_test(test_swap_at_the_next_step),
+        cmocka_unit_test(test_refused_swaps_change_nothing),
+        cmocka_unit_test(test_slow_swap_names_the_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
