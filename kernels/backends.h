@@ -12,5 +12,8 @@
    frees with (*out)->free(&be). */
 sc_status sc_backends_open(const char *name, int n_threads, const char *isa_max, sc_backend **out,
                            sc_err *err);
+/* The best instruction set that backend `name` finds on this machine; static. Opens nothing: what
+   is opened first binds the whole process to its instruction set. */
+sc_status sc_backends_find_isa(const char *name, const char **out, sc_err *err);
 
 #endif

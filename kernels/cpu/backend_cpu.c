@@ -200,6 +200,15 @@ static sc_status choose_isa(const char *isa_max, sc_cpu_isa *out, sc_err *err)
                           isa_max, n > 1 ? " avx512, avx2," : "");
 }
 
+const char *sc_backend_cpu_find_isa(void)
+{
+    sc_cpu_isa best = {0};
+    sc_status status = choose_isa(NULL, &best, NULL);
+    assert(status == SC_OK); // baseline is on every machine
+    (void)status;
+    return best.table->isa;
+}
+
 /* The bits of a product depend on oneDNN's instruction set, so it has to be ours. */
 static sc_status limit_dnnl(const sc_cpu_isa *isa, sc_err *err)
 {

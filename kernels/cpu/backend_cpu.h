@@ -12,5 +12,7 @@
 /* As sc_backends_open. oneDNN takes its limit once per process: when the limit asked for differs
    from the one in force, SC_UNSUPPORTED. */
 sc_status sc_backend_cpu_open(int n_threads, const char *isa_max, sc_backend **out, sc_err *err);
+/* The best instruction set there is here; static. */
+const char *sc_backend_cpu_find_isa(void);
 
 #endif

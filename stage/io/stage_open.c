@@ -35,10 +35,9 @@ static void read_host(sc_stage_loop *loop)
 /* What this machine can do, told at Hello. */
 static sc_status find_isa(sc_stage_loop *loop, sc_err *err)
 {
-    sc_backend *backend;
-    SC_TRY(sc_backends_open("cpu", 1, NULL, &backend, err));
-    snprintf(loop->isa, sizeof loop->isa, "%s", backend->isa);
-    backend->free(&backend);
+    const char *isa;
+    SC_TRY(sc_backends_find_isa("cpu", &isa, err));
+    snprintf(loop->isa, sizeof loop->isa, "%s", isa);
     return SC_OK;
 }
 

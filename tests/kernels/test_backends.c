@@ -41,7 +41,13 @@ static void test_open(void **state)
     assert_non_null(strstr(err.text, "instruction set 'sse9'"));
     assert_null(be);
 
+    // asking binds the process to nothing: a lower one may still be opened (test_failure_setup)
+    const char *isa = NULL;
+    assert_int_equal(sc_backends_find_isa("tpu", &isa, &err), SC_UNSUPPORTED);
+    assert_int_equal(sc_backends_find_isa("cpu", &isa, &err), SC_OK);
+
     be = open_cpu(2);
+    assert_string_equal(be->isa, isa);
     assert_string_equal(be->name, "cpu");
     assert_int_equal(be->n_threads, 2);
     assert_non_null(be->isa);
