@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 enum {
-    ASK_EVERY_MS = 10
+    ASK_EVERY_MS = 10,
+    ANSWER_MS = 10000
 };
 
 int64_t sc_fleet_now_ms(void)
@@ -115,8 +116,9 @@ static cJSON *ask(sc_fleet *fleet)
 {
     sc_err err;
     const sc_msg_reply *reply = NULL;
-    if (sc_client_ask(fleet->client, "status", "", SC_FLEET_PATIENCE_MS, &reply, &err) != SC_OK) {
-        fail_msg("status: %s", err.text);
+    if (sc_client_ask(fleet->client, "status", "", ANSWER_MS, &reply, &err) != SC_OK) {
+        sc_proc_wait(sc_fleet_main(fleet), 0);
+        fail_msg("status: %s: %s", err.text, sc_proc_text(sc_fleet_main(fleet), SC_PROC_ERR));
     }
     cJSON *status = cJSON_Parse(reply->text);
     if (!cJSON_IsObject(status)) {
@@ -129,6 +131,9 @@ static cJSON *ask(sc_fleet *fleet)
 static void pause_asking(sc_fleet *fleet)
 {
     sc_proc *proc = sc_fleet_main(fleet);
+    if (fleet->actor != NULL) {
+        sc_actor_beat(fleet->actor);
+    }
     if (sc_proc_wait(proc, ASK_EVERY_MS)) {
         fail_msg("the job ended (%d): %s%s", sc_proc_exit_code(proc),
                  sc_proc_text(proc, SC_PROC_OUT), sc_proc_text(proc, SC_PROC_ERR));

@@ -13,6 +13,7 @@
 #define SC_TESTS_MULTIPROC_FLEET_H
 
 #include "cli/client.h"
+#include "tests/multiproc/actor.h"
 #include "tests/support/proc.h"
 
 #include <limits.h>
@@ -22,7 +23,7 @@ enum {
     SC_FLEET_WORKERS_MAX = 8,
     SC_FLEET_STEPS_MAX = 64,
     SC_FLEET_PATIENCE_MS = 60000, // of waits that are no subject of a test
-    SC_FLEET_VERDICT_MS = 5000     // within which a failure must be told
+    SC_FLEET_VERDICT_MS = 5000    // within which a failure must be told
 };
 
 /* A job of `device: paced`; the run folder is runs/x. */
@@ -46,6 +47,7 @@ typedef struct sc_fleet {
     char endpoint[128];
     char run_dir[PATH_MAX];
     sc_client *client;
+    sc_actor *actor; // borrowed: kept alive while we wait, or NULL
 } sc_fleet;
 
 /* Makes the folder and the job file. */
