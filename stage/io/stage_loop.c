@@ -5,6 +5,7 @@
 #include "stage/io/stage_open.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ static void send_message(sc_stage_loop *loop, sc_msg *msg)
     size_t n;
     sc_err err;
     msg->seq = ++loop->seq;
+    loop->is_control_due = true;
     sc_arena_reset(&loop->out_arena);
     if (sc_codec_pack(msg, &loop->out_arena, &bytes, &n, &err) != SC_OK) {
         end(loop, SC_FAILED, err.text);
@@ -239,6 +241,7 @@ static bool take_control(sc_stage_loop *loop)
     zmq_msg_t body;
     zmq_msg_init(&body);
     if (zmq_msg_recv(&body, loop->control, ZMQ_DONTWAIT) < 0) {
+        loop->is_control_due = false;
         zmq_msg_close(&body);
         return false;
     }
@@ -353,27 +356,41 @@ static void arm_precise(sc_stage_loop *loop)
     timerfd_settime(loop->precise_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* Waits; does not when a socket may hold what its descriptor no longer tells. */
+static void wait_events(sc_stage_loop *loop, struct pollfd *fds)
+{
+    const int descriptors[POLL_COUNT] = {
+        [POLL_CONTROL] = loop->control_fd,
+        [POLL_MONITOR] = loop->monitor_fd,
+        [POLL_SIGNALS] = loop->signal_fd,
+        [POLL_LIVENESS] = loop->liveness.fd,
+        [POLL_HEARTBEAT] = loop->heartbeat_fd,
+        [POLL_PRECISE] = loop->precise_fd,
+        [POLL_COMPUTE] = loop->compute.results.event_fd,
+        // poll passes over negative ones
+        [POLL_COMM] =
+            loop->epoch == NULL || loop->epoch->comm == NULL ? -1 : loop->epoch->comm->event_fd,
+    };
+    for (int i = 0; i < POLL_COUNT; i++) {
+        fds[i] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
+    }
+    if (poll(fds, POLL_COUNT, loop->is_control_due ? 0 : -1) < 0) {
+        for (int i = 0; i < POLL_COUNT; i++) {
+            fds[i].revents = 0; // interrupted
+        }
+    }
+}
+
 static void poll_once(sc_stage_loop *loop)
 {
-    zmq_pollitem_t items[POLL_COUNT] = {
-        [POLL_CONTROL] = {.socket = loop->control, .events = ZMQ_POLLIN},
-        [POLL_MONITOR] = {.socket = loop->monitor, .events = ZMQ_POLLIN},
-        [POLL_SIGNALS] = {.fd = loop->signal_fd, .events = ZMQ_POLLIN},
-        [POLL_LIVENESS] = {.fd = loop->liveness.fd, .events = ZMQ_POLLIN},
-        [POLL_HEARTBEAT] = {.fd = loop->heartbeat_fd, .events = ZMQ_POLLIN},
-        [POLL_PRECISE] = {.fd = loop->precise_fd, .events = ZMQ_POLLIN},
-        [POLL_COMPUTE] = {.fd = loop->compute.results.event_fd, .events = ZMQ_POLLIN},
-    };
-    int n = POLL_COMM;
-    if (loop->epoch != NULL && loop->epoch->comm != NULL) {
-        items[n++] = (zmq_pollitem_t){.fd = loop->epoch->comm->event_fd, .events = ZMQ_POLLIN};
-    }
+    struct pollfd fds[POLL_COUNT];
     arm_precise(loop);
-    zmq_poll(items, n, -1);
-    if (items[POLL_COMPUTE].revents != 0) {
+    bool is_due = loop->is_control_due;
+    wait_events(loop, fds);
+    if (fds[POLL_COMPUTE].revents != 0) {
         sc_spsc_clear(&loop->compute.results);
     }
-    if (items[POLL_PRECISE].revents != 0) {
+    if (fds[POLL_PRECISE].revents != 0) {
         uint64_t count;
         loop->precise_ns = 0;
         if (read(loop->precise_fd, &count, sizeof count) < 0) {
@@ -381,17 +398,19 @@ static void poll_once(sc_stage_loop *loop)
         }
     }
     pump_epoch(loop);
-    if (items[POLL_SIGNALS].revents != 0) {
+    if (fds[POLL_SIGNALS].revents != 0) {
         take_signals(loop);
     }
-    if (items[POLL_LIVENESS].revents != 0) {
+    if (fds[POLL_LIVENESS].revents != 0) {
         sc_liveness_serve(&loop->liveness);
     }
-    while (!loop->is_over && take_control(loop)) {
+    if (is_due || fds[POLL_CONTROL].revents != 0 || fds[POLL_MONITOR].revents != 0) {
+        while (!loop->is_over && take_control(loop)) {
+        }
+        take_monitor(loop);
+        pump_epoch(loop);
     }
-    take_monitor(loop);
-    pump_epoch(loop);
-    if (items[POLL_HEARTBEAT].revents != 0 && !loop->is_over) {
+    if (fds[POLL_HEARTBEAT].revents != 0 && !loop->is_over) {
         take_heartbeat(loop);
     }
 }

@@ -73,6 +73,18 @@ static sc_status open_control(sc_stage_loop *loop, sc_err *err)
     return SC_OK;
 }
 
+/* The descriptors to poll on: an order of magnitude fewer system calls than zmq_poll. */
+static sc_status find_descriptors(sc_stage_loop *loop, sc_err *err)
+{
+    size_t n = sizeof loop->control_fd;
+    if (zmq_getsockopt(loop->control, ZMQ_FD, &loop->control_fd, &n) != 0 ||
+        zmq_getsockopt(loop->monitor, ZMQ_FD, &loop->monitor_fd, &n) != 0) {
+        return sc_status_fail(err, SC_FAILED, "ZeroMQ: %s", zmq_strerror(errno));
+    }
+    loop->is_control_due = true;
+    return SC_OK;
+}
+
 static sc_status open_timers(sc_stage_loop *loop, sc_err *err)
 {
     sigset_t set;
@@ -129,5 +141,6 @@ sc_status sc_stage_open_all(sc_stage_loop *loop, sc_err *err)
     SC_TRY(open_timers(loop, err));
     SC_TRY(sc_compute_init(&loop->compute, COMPUTE_SLOTS, err));
     SC_TRY(sc_liveness_open(&loop->liveness, loop->config->host_address, err));
-    return open_control(loop, err);
+    SC_TRY(open_control(loop, err));
+    return find_descriptors(loop, err);
 }

@@ -15,6 +15,9 @@ typedef struct sc_stage_loop {
     void *zmq;
     void *control;
     void *monitor;
+    int control_fd; // readable when the socket should be read until it is empty; a send may take
+    int monitor_fd; // the sign away
+    bool is_control_due; // was used since it was last found empty
     int signal_fd;
     int heartbeat_fd; // periodic timer
     int precise_fd;   // one-shot timer for paced latencies
