@@ -87,20 +87,21 @@ static sc_status check_action(const sc_table *table, int rank, sc_action action,
         return sc_status_fail(err, SC_INVALID, "operation %d does not exist", (int)action.op);
     }
     char text[SC_ACTION_TEXT_MAX];
-    (void)sc_action_format(action, text, sizeof text);
     if (!is_op_allowed(table, action.op)) {
-        return sc_status_fail(err, SC_INVALID, "%s: a %s table has no %s", text,
+        return sc_status_fail(err, SC_INVALID, "%s: a %s table has no %s",
+                              sc_action_format(action, text, sizeof text),
                               table->is_forward_only ? "forward-only" : "compute-only",
                               sc_action_op_text(action.op));
     }
     if (action.stage < 0 || action.stage >= table->n_stages) {
-        return sc_status_fail(err, SC_INVALID, "%s: unknown stage %d; the stages are 0 to %d", text,
-                              action.stage, table->n_stages - 1);
+        return sc_status_fail(err, SC_INVALID, "%s: unknown stage %d; the stages are 0 to %d",
+                              sc_action_format(action, text, sizeof text), action.stage,
+                              table->n_stages - 1);
     }
     if (action.op != SC_OP_REDUCE_GRAD && (action.mb < 0 || action.mb >= table->n_mb)) {
-        return sc_status_fail(err, SC_INVALID,
-                              "%s: microbatch %d is out of range; the microbatches are 0 to %d",
-                              text, action.mb, table->n_mb - 1);
+        return sc_status_fail(
+            err, SC_INVALID, "%s: microbatch %d is out of range; the microbatches are 0 to %d",
+            sc_action_format(action, text, sizeof text), action.mb, table->n_mb - 1);
     }
     // Without a microbatch it is the business of each replica.
     int stage_rank = sc_table_rank(table, action.stage, action.mb);
@@ -111,7 +112,8 @@ static sc_status check_action(const sc_table *table, int rank, sc_action action,
     }
     if (stage_rank != rank) {
         return sc_status_fail(err, SC_INVALID, "%s: stage %d is placed on rank %d, not on rank %d",
-                              text, action.stage, stage_rank, rank);
+                              sc_action_format(action, text, sizeof text), action.stage, stage_rank,
+                              rank);
     }
     return SC_OK;
 }

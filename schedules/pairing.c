@@ -47,20 +47,20 @@ static int compute_cell(const sc_pairing *pairing, int stage, int mb)
 static sc_status enter_send(sc_pairing *pairing, sc_action action, int cell, sc_err *err)
 {
     char text[SC_ACTION_TEXT_MAX];
-    (void)sc_action_format(action, text, sizeof text);
     if (!is_sender(pairing->table, action.stage, action.mb, pairing->kind)) {
         return sc_status_fail(err, SC_INVALID,
-                              "%s: stage %d has no neighbour on another rank to send to", text,
-                              action.stage);
+                              "%s: stage %d has no neighbour on another rank to send to",
+                              sc_action_format(action, text, sizeof text), action.stage);
     }
     int made = compute_cell(pairing, action.stage, action.mb);
     if (made - 1 > cell) {
-        return sc_status_fail(err, SC_INVALID, "%s before cell %d makes what it sends", text,
-                              made - 1);
+        return sc_status_fail(err, SC_INVALID, "%s before cell %d makes what it sends",
+                              sc_action_format(action, text, sizeof text), made - 1);
     }
     int *slot = &pairing->sent[sc_cover_pair(pairing->table, action.stage, action.mb)];
     if (*slot != 0) {
-        return sc_status_fail(err, SC_INVALID, "duplicate %s", text);
+        return sc_status_fail(err, SC_INVALID, "duplicate %s",
+                              sc_action_format(action, text, sizeof text));
     }
     *slot = ++pairing->n_sent[sender_of(pairing->table, action.stage, action.mb)];
     return SC_OK;
@@ -69,36 +69,38 @@ static sc_status enter_send(sc_pairing *pairing, sc_action action, int cell, sc_
 static sc_status enter_recv(sc_pairing *pairing, sc_action action, int cell, sc_err *err)
 {
     char text[SC_ACTION_TEXT_MAX];
-    (void)sc_action_format(action, text, sizeof text);
     int from = action.stage - pairing->kind.step;
     if (!is_sender(pairing->table, from, action.mb, pairing->kind)) {
         return sc_status_fail(err, SC_INVALID,
-                              "%s: stage %d has no neighbour on another rank to receive from", text,
-                              action.stage);
+                              "%s: stage %d has no neighbour on another rank to receive from",
+                              sc_action_format(action, text, sizeof text), action.stage);
     }
     int needed = compute_cell(pairing, action.stage, action.mb);
     if (needed - 1 < cell) {
-        return sc_status_fail(err, SC_INVALID, "%s after cell %d needed what it receives", text,
-                              needed - 1);
+        return sc_status_fail(err, SC_INVALID, "%s after cell %d needed what it receives",
+                              sc_action_format(action, text, sizeof text), needed - 1);
     }
     size_t pair = sc_cover_pair(pairing->table, from, action.mb);
     if (pairing->received[pair] != 0) {
-        return sc_status_fail(err, SC_INVALID, "duplicate %s", text);
+        return sc_status_fail(err, SC_INVALID, "duplicate %s",
+                              sc_action_format(action, text, sizeof text));
     }
     pairing->received[pair] = ++pairing->n_received[sender_of(pairing->table, from, action.mb)];
     sc_action send = {pairing->kind.send, from, action.mb};
     char send_text[SC_ACTION_TEXT_MAX];
-    (void)sc_action_format(send, send_text, sizeof send_text);
     if (pairing->sent[pair] == 0) {
-        return sc_status_fail(err, SC_INVALID, "%s has no %s on rank %d to receive from", text,
-                              send_text, sc_table_rank(pairing->table, from, action.mb));
+        return sc_status_fail(err, SC_INVALID, "%s has no %s on rank %d to receive from",
+                              sc_action_format(action, text, sizeof text),
+                              sc_action_format(send, send_text, sizeof send_text),
+                              sc_table_rank(pairing->table, from, action.mb));
     }
     if (pairing->sent[pair] != pairing->received[pair]) {
-        return sc_status_fail(err, SC_INVALID,
-                              "%s is receive %d from stage %d, but its %s is send %d: a channel "
-                              "keeps one order",
-                              text, pairing->received[pair] - 1, from, send_text,
-                              pairing->sent[pair] - 1);
+        return sc_status_fail(
+            err, SC_INVALID,
+            "%s is receive %d from stage %d, but its %s is send %d: a channel "
+            "keeps one order",
+            sc_action_format(action, text, sizeof text), pairing->received[pair] - 1, from,
+            sc_action_format(send, send_text, sizeof send_text), pairing->sent[pair] - 1);
     }
     return SC_OK;
 }
