@@ -32,6 +32,7 @@ typedef struct sc_zb_search {
     double limit;     // of the run
     double most_live; // that was found to be within it
     double slack; // what rounding may add to a time: sums that are equal on paper compare as equal
+    double most_bubble; // of any rank so far
     sc_zb_choices choices;
     sc_zb_rank *ranks;   // (p)
     double *f_end;       // (p * m)
@@ -58,15 +59,6 @@ static bool has_room(sc_zb_search *s, int rank, double n_f, int n_w)
     }
     s->most_live = fmax(s->most_live, live);
     return true;
-}
-
-static double most_bubble(const sc_zb_search *s)
-{
-    double most = 0;
-    for (int rank = 0; rank < s->p; rank++) {
-        most = fmax(most, s->ranks[rank].bubble);
-    }
-    return most;
 }
 
 /* When the next F of `rank` has its input; its predecessor has done that F. */
@@ -104,6 +96,7 @@ static void put(sc_zb_search *s, int rank, sc_op op)
     }
     if (r->n_f > 0 && arrival > r->clock) {
         r->bubble += arrival - r->clock;
+        s->most_bubble = fmax(s->most_bubble, r->bubble);
     }
     r->clock = fmax(r->clock, arrival) + took;
     size_t row = (size_t)rank * (size_t)s->m;
@@ -128,7 +121,7 @@ static void fill_gap(sc_zb_search *s, int rank, double arrival)
         return;
     }
     // Waiting costs nothing as long as another rank has waited longer in all.
-    bool is_harmless = arrival - r->clock <= most_bubble(s) - r->bubble + s->slack;
+    bool is_harmless = arrival - r->clock <= s->most_bubble - r->bubble + s->slack;
     if (!is_harmless || s->choices.is_greedy) {
         put(s, rank, SC_OP_W);
     }
@@ -205,7 +198,7 @@ static bool is_skip_better(sc_zb_search *s, int rank)
     for (int n_w = r->n_w; n_w < r->n_i && clock + s->w <= due + s->slack; n_w++) {
         clock += s->w;
     }
-    return due - clock <= most_bubble(s) - r->bubble + s->slack;
+    return due - clock <= s->most_bubble - r->bubble + s->slack;
 }
 
 /* Who does a forward in this round. */
@@ -257,6 +250,7 @@ static void try_choices(sc_zb_search *s, sc_zb_choices choices, double limit)
     s->choices = choices;
     s->limit = limit;
     s->most_live = 1;
+    s->most_bubble = 0;
     for (int rank = 0; rank < s->p; rank++) {
         s->ranks[rank] = (sc_zb_rank){0};
     }
