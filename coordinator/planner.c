@@ -63,6 +63,12 @@ static sc_status check_given(const sc_job *job, const sc_plan_request *request, 
                               request->schedule,
                               given->is_lowered ? "has communication cells" : "has no backward");
     }
+    if (given->odd_rank_of_stage != NULL) {
+        return sc_status_fail(err, SC_UNSUPPORTED,
+                              "%s keeps each stage's parameters on two ranks (odd_placement), so "
+                              "it cannot train a job; simulate it with `stagecoach schedule`",
+                              request->schedule);
+    }
     if (n_chunks != 0 && given->n_stages != n_chunks * given->n_ranks) {
         return sc_status_fail(err, SC_INVALID,
                               "%s: %d stages on %d ranks, but the job has parallel.virtual_stages "

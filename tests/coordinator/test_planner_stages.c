@@ -4,6 +4,7 @@
 #include "coordinator/planner.h"
 
 #include "schedules/buffers.h"
+#include "schedules/gen.h"
 
 #include <cjson/cJSON.h>
 #include <setjmp.h>
@@ -276,6 +277,25 @@ static void test_texts_tell_the_placement(void **state)
     sc_job_free(&job);
 }
 
+/* A file's schedule with two ranks a stage is refused like the generators'. */
+static void test_replicated_file_is_refused(void **state)
+{
+    (void)state;
+    sc_job *job = parse("batch.num_microbatches=8");
+    sc_table *given = NULL;
+    const sc_gen_params params = {.n_ranks = 4, .n_mb = 8};
+    assert_int_equal(sc_gen_make("chimera", &params, &given, NULL), SC_OK);
+    sc_plan *plan = NULL;
+    sc_err err = {0};
+    const sc_plan_request request = {.schedule = "file:chimera.csv", .given = given};
+    assert_int_equal(sc_planner_make(job, &request, &plan, &err), SC_UNSUPPORTED);
+    assert_null(plan);
+    assert_non_null(
+        strstr(err.text, "file:chimera.csv keeps each stage's parameters on two ranks"));
+    sc_table_free(&given);
+    sc_job_free(&job);
+}
+
 static void test_cap_can_be_left_to_the_caller(void **state)
 {
     (void)state;
@@ -298,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_tied_embedding_on_one_rank_has_one_state),
         cmocka_unit_test(test_buffers_follow_the_rows),
         cmocka_unit_test(test_texts_tell_the_placement),
+        cmocka_unit_test(test_replicated_file_is_refused),
         cmocka_unit_test(test_cap_can_be_left_to_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
