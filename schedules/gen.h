@@ -30,7 +30,8 @@ typedef struct sc_gen_info {
     bool has_split;          // uses I and W
     bool is_replicated;      // a stage's parameters on two ranks: simulated and checked, not run
     /* Closed-form bubble, (cost - ideal) / cost as in sc_timeline, for equal stages with times f,
-       i, w (B = i + w) of one microbatch on one rank and COMM = 0; NULL where there is none. */
+       i, w (B = i + w) of one microbatch on one rank and COMM = 0; NULL where there is none, NAN
+       for sizes and times that it does not cover. */
     double (*closed_bubble)(const sc_gen_params *params, double f, double i, double w);
     sc_status (*make)(const sc_gen_params *params, sc_table **out, sc_err *err);
 } sc_gen_info;
