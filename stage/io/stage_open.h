@@ -17,7 +17,6 @@ typedef struct sc_stage_loop {
     void *monitor;
     int control_fd; // readable when the socket should be read until it is empty; a send may take
     int monitor_fd; // the sign away
-    bool is_control_due; // was used since it was last found empty
     int signal_fd;
     int heartbeat_fd; // periodic timer
     int precise_fd;   // one-shot timer for paced latencies
@@ -32,7 +31,8 @@ typedef struct sc_stage_loop {
     int64_t echo_received_ns;
     uint64_t seq;
     uint32_t worker;
-    bool is_greeted; // the coordinator's socket has answered
+    bool is_control_due; // its socket was used since it was last found empty
+    bool is_greeted;     // the coordinator's socket has answered
     bool is_welcome;
     bool is_over;
     int64_t start_ns;
