@@ -3,6 +3,7 @@
  */
 #include "coordinator/job.h"
 #include "coordinator/job_table.h"
+#include "coordinator/planner.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +35,8 @@ static void test_table_is_complete_and_help_has_every_key(void **state)
 static void test_examples_load(void **state)
 {
     (void)state;
-    static const char *const NAMES[] = {"kjv-5m", "paced-4", "paced-16", "gpt2-124m", "reference"};
+    static const char *const NAMES[] = {"kjv-5m",    "paced-4",   "paced-16",  "gpt2-124m",
+                                        "reference", "paced-csv", "paced-auto"};
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
         char path[512];
         sc_job *job = NULL;
@@ -46,6 +48,33 @@ static void test_examples_load(void **state)
         assert_string_equal(job->name, NAMES[i]);
         sc_job_free(&job);
     }
+}
+
+/* Paths in a job are relative to the current folder: the repository's root, in the examples. */
+static void test_example_of_a_file_is_for_its_job(void **state)
+{
+    (void)state;
+    char path[512];
+    char override[512];
+    const char *overrides[] = {override};
+    sc_job *job = NULL;
+    sc_plan *plan = NULL;
+    sc_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/examples/paced-csv.yaml", SC_SOURCE_DIR);
+    assert_int_equal(sc_job_load(path, NULL, 0, &job, NULL), SC_OK);
+    (void)snprintf(override, sizeof override, "schedule=\"file:%s/%s\"", SC_SOURCE_DIR,
+                   sc_job_schedule_path(job->schedule));
+    sc_job_free(&job);
+    assert_int_equal(sc_job_load(path, overrides, 1, &job, NULL), SC_OK);
+    if (sc_plan_load(job, job->schedule, NULL, &plan, &err) != SC_OK) {
+        fail_msg("%s", err.text);
+    }
+    sc_plan *named = NULL;
+    assert_int_equal(sc_plan_load(job, "zb-v", NULL, &named, NULL), SC_OK);
+    assert_true(sc_table_equals(plan->compute, named->compute));
+    sc_planner_free(&named);
+    sc_planner_free(&plan);
+    sc_job_free(&job);
 }
 
 /* Leaf of a tree of two levels; NULL when there is none of that path. */
@@ -103,6 +132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table_is_complete_and_help_has_every_key),
         cmocka_unit_test(test_examples_load),
+        cmocka_unit_test(test_example_of_a_file_is_for_its_job),
         cmocka_unit_test(test_reference_has_every_key_with_its_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
