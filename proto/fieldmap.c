@@ -138,6 +138,9 @@ static const sc_field ASSIGN_FIELDS[] = {
     TEXT(gradients_path),
     COUNT(n_message_slots),
     COUNT64(inherit_epoch),
+    TEXT(checkpoint_path),
+    TEXT(resume_path),
+    COUNT64(start_step),
 };
 static const sc_fieldmap ASSIGN_MAP = MAP("assign", ASSIGN_FIELDS, stagecoach__assign__descriptor);
 #undef MESSAGE
@@ -167,8 +170,8 @@ static const sc_fieldmap READY_MAP = MAP("ready", READY_FIELDS, stagecoach__read
 #undef MESSAGE
 
 #define MESSAGE sc_msg_step
-static const sc_field STEP_FIELDS[] = {COUNT64(epoch), COUNT64(step), ANY(lr_bits), FLAG(is_last),
-                                       TIME(sent_ns)};
+static const sc_field STEP_FIELDS[] = {COUNT64(epoch), COUNT64(step), ANY(lr_bits),
+                                       FLAG(is_last),  TIME(sent_ns), FLAG(should_save)};
 static const sc_fieldmap STEP_MAP = MAP("step", STEP_FIELDS, stagecoach__step__descriptor);
 #undef MESSAGE
 
@@ -265,6 +268,28 @@ static const sc_fieldmap CONTROL_MAP =
 #define MESSAGE sc_msg_reply
 static const sc_field REPLY_FIELDS[] = {STATUS(status), LONG_TEXT(text)};
 static const sc_fieldmap REPLY_MAP = MAP("reply", REPLY_FIELDS, stagecoach__reply__descriptor);
+#undef MESSAGE
+
+#define MESSAGE sc_msg_tensor
+static const sc_field TENSOR_FIELDS[] = {
+    TEXT(name),      INT(n_dims, 0, SC_FIELDMAP_DIMS_MAX),
+    COUNT64(rows),   COUNT64(columns),
+    COUNT64(offset), COUNT64(n_bytes),
+    ANY(checksum),
+};
+static const sc_fieldmap TENSOR_MAP = MAP("tensor", TENSOR_FIELDS, stagecoach__tensor__descriptor);
+#undef MESSAGE
+
+#define MESSAGE sc_msg_saved
+static const sc_field SAVED_FIELDS[] = {
+    COUNT64(epoch),      COUNT64(step),
+    RANK(rank),          STATUS(status),
+    TEXT(text),          TEXT(file),
+    COUNT64(file_bytes), LIST(tensors, n_tensors, SC_FIELDMAP_TENSORS_MAX, TENSOR_MAP),
+    TIME(wait_ns),       TIME(copy_ns),
+    TIME(write_ns),
+};
+static const sc_fieldmap SAVED_MAP = MAP("saved", SAVED_FIELDS, stagecoach__saved__descriptor);
 #undef MESSAGE
 
 const sc_fieldmap *sc_fieldmap_get(unsigned type)

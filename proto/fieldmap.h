@@ -18,6 +18,8 @@ enum {
     SC_FIELDMAP_MICROBATCHES_MAX = 65536,
     SC_FIELDMAP_OPS_MAX = 64,
     SC_FIELDMAP_SPANS_MAX = 1 << 20,
+    SC_FIELDMAP_TENSORS_MAX = 1 << 17,
+    SC_FIELDMAP_DIMS_MAX = 2,
     SC_FIELDMAP_TEXT_MAX = 64 * 1024,             // bytes
     SC_FIELDMAP_LONG_TEXT_MAX = 32 * 1024 * 1024, // rows and what else grows with the schedule
 };

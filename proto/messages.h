@@ -34,7 +34,8 @@ enum {
     X(PROGRESS) \
     X(FINISHED) \
     X(CONTROL) \
-    X(REPLY)
+    X(REPLY) \
+    X(SAVED)
 
 #define SC_MSG_ENUM(name) SC_MSG_##name,
 typedef enum sc_msg_type {
@@ -116,13 +117,16 @@ typedef struct sc_msg_assign {
     sc_msg_optimizer optimizer;
     const sc_msg_stage *stages; // (n_stages), all stages of the job
     size_t n_stages;
-    const char *row;            // this rank's lowered row, text form
-    int64_t pace_comm_ns;       // paced: latency of an edge
-    const char *bind_address;   // for the data plane
-    const char *weights_path;   // folder for the final weights, "" for none
-    const char *gradients_path; // folder for the gradients of step 0, "" for none
-    uint32_t n_message_slots;   // message buffers of each edge
-    uint64_t inherit_epoch;     // the epoch whose weights go on; 0: initial ones
+    const char *row;             // this rank's lowered row, text form
+    int64_t pace_comm_ns;        // paced: latency of an edge
+    const char *bind_address;    // for the data plane
+    const char *weights_path;    // folder for the final weights, "" for none
+    const char *gradients_path;  // folder for the gradients of step 0, "" for none
+    uint32_t n_message_slots;    // message buffers of each edge
+    uint64_t inherit_epoch;      // the epoch whose weights go on; 0: initial ones
+    const char *checkpoint_path; // folder of the run's checkpoints, "" when none will be saved
+    const char *resume_path;     // checkpoint to begin with, "" for initial weights
+    uint64_t start_step;         // the first step; with resume_path the checkpoint's
 } sc_msg_assign;
 
 /* worker -> coordinator: the data socket is bound */
@@ -153,6 +157,7 @@ typedef struct sc_msg_step {
     uint32_t lr_bits; // the float's bits: learning rates are computed once
     bool is_last;     // write final weights after it
     int64_t sent_ns;  // coordinator's CLOCK_MONOTONIC; comes back in heartbeats
+    bool should_save; // write a checkpoint after its update
 } sc_msg_step;
 
 /* One executed action. recv times are 0 where nothing was received for it. */
@@ -271,6 +276,33 @@ typedef struct sc_msg_reply {
     const char *text;
 } sc_msg_reply;
 
+/* One tensor of a rank's checkpoint file, whole. */
+typedef struct sc_msg_tensor {
+    const char *name;
+    uint32_t n_dims;
+    int64_t rows;    // shape[0]
+    int64_t columns; // shape[1], 0 when n_dims is 1
+    uint64_t offset; // of its first byte in the file
+    uint64_t n_bytes;
+    uint64_t checksum; // sc_checksum of them
+} sc_msg_tensor;
+
+/* worker -> coordinator: its part of a checkpoint is written and synced, or is not */
+typedef struct sc_msg_saved {
+    uint64_t epoch;
+    uint64_t step; // optimizer updates done
+    uint32_t rank;
+    uint32_t status;  // sc_status
+    const char *text; // what went wrong
+    const char *file; // name in the checkpoint's folder
+    uint64_t file_bytes;
+    const sc_msg_tensor *tensors; // (n_tensors) in file order
+    size_t n_tensors;
+    int64_t wait_ns;  // the step waited for the write before
+    int64_t copy_ns;  // the step took for the copy
+    int64_t write_ns; // beside the steps that followed
+} sc_msg_saved;
+
 typedef struct sc_msg {
     sc_msg_type type;
     uint64_t seq; // rising per sender
@@ -293,6 +325,7 @@ typedef struct sc_msg {
         sc_msg_finished finished;
         sc_msg_control control;
         sc_msg_reply reply;
+        sc_msg_saved saved;
     } u;
 } sc_msg;
 

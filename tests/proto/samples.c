@@ -56,6 +56,10 @@ static const sc_msg_span SPANS[] = {
      .posted_ns = 1,
      .arrived_ns = 1},
 };
+static const sc_msg_tensor TENSORS[] = {
+    {"transformer.wte.weight", 2, 3, 4, 5, 6, UINT64_MAX},
+    {"optimizer.m.transformer.wte.weight", 1, INT64_MAX, 8, 9, 10, 11},
+};
 static const char *const ENDPOINTS[] = {"tcp://127.0.0.1:1", "ipc:///tmp/x", "tcp://h\xc3\xa9:9"};
 
 static const sc_msg SAMPLES[SC_MSG_COUNT] = {
@@ -88,11 +92,14 @@ static const sc_msg SAMPLES[SC_MSG_COUNT] = {
                                 .weights_path = "w",
                                 .gradients_path = "g",
                                 .n_message_slots = 5,
-                                .inherit_epoch = 2},
+                                .inherit_epoch = 2,
+                                .checkpoint_path = "c",
+                                .resume_path = "r",
+                                .start_step = 6},
     [SC_MSG_BOUND].u.bound = {4, "tcp://127.0.0.1:5555"},
     [SC_MSG_CONNECT].u.connect = {5, ENDPOINTS, 3},
     [SC_MSG_READY].u.ready = {6, 7, 8, INT64_MAX},
-    [SC_MSG_STEP].u.step = {7, 8, 0xFFFFFFFF, true, 9},
+    [SC_MSG_STEP].u.step = {7, 8, 0xFFFFFFFF, true, 9, true},
     [SC_MSG_REPORT].u.report = {.epoch = 8,
                                 .step = 9,
                                 .rank = 10,
@@ -121,6 +128,8 @@ static const sc_msg SAMPLES[SC_MSG_COUNT] = {
     [SC_MSG_FINISHED].u.finished = {SC_PEER, "a worker failed", "table\nof text", "runs/a"},
     [SC_MSG_CONTROL].u.control = {"status", "verbose"},
     [SC_MSG_REPLY].u.reply = {SC_NOT_FOUND, "no such verb"},
+    [SC_MSG_SAVED].u.saved = {1, 2, 3, SC_IO, "disk full", "rank-3.safetensors", 4, TENSORS, 2, 5,
+                              6, 7},
 };
 // clang-format on
 

@@ -282,7 +282,7 @@ static void other_versions_and_types_are_named(void **state)
     free(bytes);
     assert_int_equal(unpack_payload(99, (const unsigned char *)"", 0, &err), SC_PROTOCOL);
     assert_string_equal(err.text, "message type 99 is unknown in protocol version 1, which ends "
-                                  "at type 18");
+                                  "at type 19");
     assert_int_equal(unpack_payload(SC_MSG_NONE, (const unsigned char *)"", 0, &err), SC_PROTOCOL);
 }
 
