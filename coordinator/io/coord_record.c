@@ -142,7 +142,7 @@ static double closed_form(const sc_plan *plan, const sc_bubble_result *result)
 
 static size_t planned_bytes(const sc_plan_rank *rank)
 {
-    return rank->activation_bytes + rank->keep_bytes;
+    return rank->peak_bytes;
 }
 
 static size_t planned_peak(const sc_plan *plan)
