@@ -270,7 +270,6 @@ static void judge_deadline(runner *r)
     }
 }
 
-/* The coordinator is ready: connect, start the workers. */
 static sc_status begin_watch(runner *r, sc_err *err)
 {
     char log_path[PATH_MAX];
@@ -279,10 +278,16 @@ static sc_status begin_watch(runner *r, sc_err *err)
     SC_TRY(sc_relay_set_log(&r->relay, log_path, err));
     enter(r, WATCHING);
     SC_TRY(sc_client_open(r->announce.endpoint, &r->client, err));
-    SC_TRY(sc_client_watch(r->client, err));
-    return is_coordinator_there(r)
-               ? sc_daemons_start_workers(&r->job, &r->announce, &r->launch, err)
-               : SC_OK;
+    return sc_client_watch(r->client, err);
+}
+
+/* Once the coordinator has answered: a short job would be over before it knows that we watch. */
+static void start_workers(runner *r)
+{
+    bool is_due = r->phase == WATCHING && r->launch.n_children == 1 && is_coordinator_there(r);
+    if (is_due && sc_daemons_start_workers(&r->job, &r->announce, &r->launch, &r->err) != SC_OK) {
+        fail(r, r->err.status);
+    }
 }
 
 static void take_announcement(runner *r)
@@ -346,6 +351,7 @@ static void take_messages(runner *r)
         if (msg->type == SC_MSG_PROGRESS) {
             r->has_joined = r->has_joined || strcmp(msg->u.progress.phase, "waiting") != 0;
             sc_progress_update(r->options->progress, &msg->u.progress, now_ns());
+            start_workers(r);
         } else if (msg->type == SC_MSG_FINISHED) {
             take_finish(r, &msg->u.finished);
         }
