@@ -17,6 +17,8 @@ enum {
     ANSWER_MS = 10000
 };
 
+static const char STAGE[] = SC_BIN_DIR "/stagecoach-stage";
+
 int64_t sc_fleet_now_ms(void)
 {
     struct timespec now;
@@ -101,8 +103,7 @@ void sc_fleet_start_worker(sc_fleet *fleet, int slot)
     char device[32];
     assert_in_range(slot, 0, SC_FLEET_WORKERS_MAX - 1);
     snprintf(device, sizeof device, "cpu:%d", slot);
-    const char *const argv[] = {
-        SC_BIN_DIR "/stagecoach-stage", "--coordinator", fleet->endpoint, "--device", device, NULL};
+    const char *const argv[] = {STAGE, "--coordinator", fleet->endpoint, "--device", device, NULL};
     fleet->workers[slot] = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = fleet->dir});
 }
 

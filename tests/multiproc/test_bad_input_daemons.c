@@ -13,10 +13,11 @@
 
 #include <cmocka.h>
 
-#define COORDINATOR SC_BIN_DIR "/stagecoach-coordinator"
-#define STAGE SC_BIN_DIR "/stagecoach-stage"
-#define CLI SC_BIN_DIR "/stagecoach"
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static const char COORDINATOR[] = SC_BIN_DIR "/stagecoach-coordinator";
+static const char STAGE[] = SC_BIN_DIR "/stagecoach-stage";
+static const char CLI[] = SC_BIN_DIR "/stagecoach";
 
 static const sc_fleet_job JOB = {
     .schedule = "1f1b", .p = 2, .m = 2, .steps = 2, .f_ms = 100, .i_ms = 50, .w_ms = 50};

@@ -19,6 +19,8 @@ enum {
     N_TOKENS = 4 * 8 * 8 + 1 // 4 steps of 8 samples of 8 tokens
 };
 
+static const char CLI[] = SC_BIN_DIR "/stagecoach";
+
 static const char JOB[] = "name: x\n"
                           "device: cpu\n"
                           "model: {n_layer: 4, n_head: 2, n_embd: 16, vocab_size: 32,\n"
@@ -78,8 +80,7 @@ static void expect_refused(const bench *b, const char *more, const char *set, sc
     char text[2048];
     snprintf(text, sizeof text, "%s%s", JOB, more);
     free(sc_tmpdir_write_text(b->dir, "job.yaml", text));
-    const char *const argv[] = {SC_BIN_DIR "/stagecoach",     "run", "job.yaml",
-                                set == NULL ? NULL : "--set", set,   NULL};
+    const char *const argv[] = {CLI, "run", "job.yaml", set == NULL ? NULL : "--set", set, NULL};
     sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = b->dir});
     sc_proc_expect_line(proc, SC_PROC_ERR, line, PATIENCE_MS);
     sc_proc_expect_exit(proc, sc_status_exit_code(status), PATIENCE_MS);
@@ -101,7 +102,7 @@ static void test_job_is_good_without_a_fault(void **state)
     const bench *b = *state;
     write_tokens(b, N_TOKENS, N_TOKENS, -1, 0);
     free(sc_tmpdir_write_text(b->dir, "job.yaml", JOB));
-    const char *const argv[] = {SC_BIN_DIR "/stagecoach", "run", "job.yaml", NULL};
+    const char *const argv[] = {CLI, "run", "job.yaml", NULL};
     sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = b->dir});
     sc_proc_expect_exit(proc, 0, PATIENCE_MS);
     sc_proc_free(&proc);
@@ -117,6 +118,7 @@ static void test_job_says_what_cannot_be(void **state)
     expect_bad_job(b, "workers:\n  threads: two\n", NULL, "job.yaml:16:12: workers.threads: ");
     expect_bad_job(b, "workers:\n  threads: 2.5\n", NULL, "job.yaml:16:12: workers.threads: ");
     expect_bad_job(b, "workers:\n  threads: 0\n", NULL, "job.yaml:16:12: workers.threads: ");
+    expect_bad_job(b, "schedule: chimera\n", NULL, "job.yaml:15:11: schedule: ");
     expect_bad_job(b, "schedule: 2f2b\n", NULL, "job.yaml:15:11: schedule: ");
     expect_bad_job(b, "\t- x\n", NULL, "job.yaml:15");
     expect_bad_job(b, "", "model.n_head=3", "model.n_head 3; choose 15 or 18");
@@ -129,7 +131,7 @@ static void test_job_says_what_cannot_be(void **state)
 static void test_job_that_is_not_there(void **state)
 {
     const bench *b = *state;
-    const char *const argv[] = {SC_BIN_DIR "/stagecoach", "run", "nowhere.yaml", NULL};
+    const char *const argv[] = {CLI, "run", "nowhere.yaml", NULL};
     sc_proc *proc = sc_proc_start(&(sc_proc_config){.argv = argv, .dir = b->dir});
     sc_proc_expect_line(proc, SC_PROC_ERR, "nowhere.yaml: ", PATIENCE_MS);
     sc_proc_expect_exit(proc, sc_status_exit_code(SC_IO), PATIENCE_MS);

@@ -42,10 +42,10 @@ static int count_stages(const char *schedule, int p, int m)
     return n_stages;
 }
 
-/* Every schedule and p, with one microbatch and with one more number, so that each m occurs. */
+/* Every schedule and p with one number of microbatches, spread so that each number occurs. */
 static bool is_chosen(const grid *g, int schedule, int p, int m)
 {
-    return g->is_whole || m == 1 || m == 2 + (5 * p + schedule) % (M_MAX - 1);
+    return g->is_whole || m == 1 + (5 * p + schedule) % M_MAX;
 }
 
 static void check_run(grid *g, const char *schedule, int p, int m)
@@ -67,12 +67,23 @@ static void check_run(grid *g, const char *schedule, int p, int m)
         memcpy(g->losses[n_stages][m], losses, sizeof g->losses[n_stages][m]);
         g->is_known[n_stages][m] = true;
     }
-    if (memcmp(g->losses[n_stages][m], losses, sizeof g->losses[n_stages][m]) != 0) {
+    const void *expected = g->losses[n_stages][m]; // bits, not numbers
+    if (memcmp(expected, losses, sizeof g->losses[n_stages][m]) != 0) {
         fail_msg("%s, p %d, m %d: losses %.17g ..., but others of %d stages have %.17g ...",
                  schedule, p, m, losses[0], n_stages, g->losses[n_stages][m][0]);
     }
     sc_fleet_close(&fleet);
     g->n_runs++;
+}
+
+/* One schedule on p ranks; those with a stage on two ranks are never run, only simulated. */
+static void check_row(grid *g, const sc_gen_info *schedule, int index, int p)
+{
+    for (int m = 1; m <= M_MAX && !schedule->is_replicated; m++) {
+        if (is_chosen(g, index, p, m)) {
+            check_run(g, schedule->name, p, m);
+        }
+    }
 }
 
 static void test_every_schedule_finishes(void **state)
@@ -81,15 +92,12 @@ static void test_every_schedule_finishes(void **state)
     size_t n_schedules = 0;
     const sc_gen_info *list = sc_gen_list(&n_schedules);
     for (int p = 1; p <= P_MAX; p++) {
-        for (int m = 1; m <= M_MAX; m++) {
-            for (size_t i = 0; i < n_schedules; i++) {
-                if (is_chosen(g, (int)i, p, m)) {
-                    check_run(g, list[i].name, p, m);
-                }
-            }
+        for (size_t i = 0; i < n_schedules; i++) {
+            check_row(g, &list[i], (int)i, p);
         }
     }
-    print_message("%d runs of %zu schedules\n", g->n_runs, n_schedules);
+    print_message("%d runs\n", g->n_runs);
+    assert_true(g->n_runs > 0);
 }
 
 int main(int argc, char **argv)
