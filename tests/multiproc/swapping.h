@@ -15,7 +15,7 @@
 #include "tests/support/proc.h"
 
 enum {
-    SC_SWAPPING_TEXT_MAX = 512,
+    SC_SWAPPING_TEXT_MAX = 4096,
     SC_SWAPPING_NAMES_MAX = 32
 };
 

@@ -6,3 +6,4 @@ target_compile_definitions(sc_swapping PRIVATE SC_BIN_DIR="${CMAKE_BINARY_DIR}/b
 foreach(p 1 2 3 4)
   sc_loss_test(test_swap_${p} SOURCES test_swap.c LIBS sc_swapping ARGS ${p})
 endforeach()
+sc_loss_test(test_swap_requests LIBS sc_swapping)

@@ -24,7 +24,7 @@ static int p;
 static size_t draw_sequence(int m, const char *out[SC_SWAPPING_NAMES_MAX + N_MORE])
 {
     size_t n = sc_swapping_names(p, m, out);
-    uint64_t stream = (uint64_t)(100 * p + m);
+    uint64_t stream = 100 * (uint64_t)p + (uint64_t)m;
     for (size_t i = n - 1; i > 0; i--) {
         size_t at = (size_t)(sc_rng_u64(SEED, stream, i) % (i + 1));
         const char *name = out[i];
