@@ -30,4 +30,8 @@ sc_status sc_tokenizer_load_pair(const sc_tokenizer_load_file *vocab,
                                  const sc_tokenizer_load_file *merges, sc_tokenizer **out,
                                  sc_err *err);
 
+/* From a folder's tokenizer.json or, without one, vocab.json and merges.txt (io/tokenizer_folder
+   reads them). Caller frees. SC_NOT_FOUND when the folder has neither. */
+sc_status sc_tokenizer_folder_load(const char *folder, sc_tokenizer **out, sc_err *err);
+
 #endif

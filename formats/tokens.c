@@ -212,6 +212,15 @@ void sc_tokens_pack_bytes(const void *text, size_t n, void *out)
     }
 }
 
+void sc_tokens_pack(const int32_t *tokens, size_t n, void *out)
+{
+    uint8_t *to = out;
+    for (size_t i = 0; i < n; i++) {
+        to[2 * i] = (uint8_t)tokens[i];
+        to[2 * i + 1] = (uint8_t)(tokens[i] >> 8);
+    }
+}
+
 static void write_i32(uint8_t *p, uint32_t value)
 {
     for (int i = 0; i < 4; i++) {

@@ -59,6 +59,8 @@ sc_status sc_tokens_check_range(const char *name, const sc_tokens_info *info, ui
 void sc_tokens_unpack(const void *tokens, size_t n, int32_t *out);
 /* n bytes of text as n tokens of 2 bytes each: the byte vocabulary of 256. */
 void sc_tokens_pack_bytes(const void *text, size_t n, void *out);
+/* n tokens, each from 0 to 65535, as 2 bytes each. */
+void sc_tokens_pack(const int32_t *tokens, size_t n, void *out);
 /* llm.c's header; SC_LIMIT when its int32 cannot hold the count. */
 sc_status sc_tokens_pack_header(uint64_t n_tokens, uint8_t out[SC_TOKENS_HEADER_BYTES],
                                 sc_err *err);

@@ -93,6 +93,19 @@ static void test_raw_file_is_read(void **state)
                  "a.bin: empty file; make it with `stagecoach data tokenize`");
 }
 
+static void test_packed_tokens_are_read_back(void **state)
+{
+    (void)state;
+    static const int32_t TOKENS[] = {0, 1, 255, 256, 50256, 65535};
+    uint8_t bytes[2 * 6];
+    int32_t back[6];
+    sc_tokens_pack(TOKENS, 6, bytes);
+    sc_tokens_unpack(bytes, 6, back);
+    assert_memory_equal(back, TOKENS, sizeof TOKENS);
+    assert_int_equal(bytes[8], 0x50);
+    assert_int_equal(bytes[9], 0xc4);
+}
+
 static void test_truncated_file_is_refused(void **state)
 {
     (void)state;
@@ -194,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_llmc_file_is_read),
         cmocka_unit_test(test_header_has_llmc_bytes),
         cmocka_unit_test(test_raw_file_is_read),
+        cmocka_unit_test(test_packed_tokens_are_read_back),
         cmocka_unit_test(test_truncated_file_is_refused),
         cmocka_unit_test(test_wrong_magic_is_refused),
         cmocka_unit_test(test_token_over_the_vocabulary_is_found),
