@@ -1,6 +1,7 @@
 #include "cli/cmd.h"
 #include "cli/tokeninfo.h"
 #include "cli/tokenize.h"
+#include "formats/tokenizer_load.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -11,7 +12,8 @@
 enum {
     KEY_JSON = 0x200,
     KEY_FORCE,
-    KEY_FORMAT
+    KEY_FORMAT,
+    KEY_TOKENIZER
 };
 
 typedef enum data_verb {
@@ -25,6 +27,7 @@ typedef struct data_args {
     const char **files; // (n_files), as many as there are arguments
     size_t n_files;
     const char *out;
+    const char *tokenizer; // folder, NULL: bytes are tokens
     sc_tokens_format format;
     bool has_format;
     bool is_json;
@@ -34,6 +37,8 @@ typedef struct data_args {
 static const struct argp_option OPTIONS[] = {
     {"output", 'o', "OUT.bin", 0, "tokenize: the token file to write", 0},
     {"force", KEY_FORCE, NULL, 0, "tokenize: replace a file that is there", 0},
+    {"tokenizer", KEY_TOKENIZER, "HF_FOLDER", 0,
+     "folder with a GPT-2 tokenizer: tokenizer.json, or vocab.json and merges.txt", 0},
     {"format", KEY_FORMAT, "FORMAT", 0, "info: llmc, raw16 or auto (default: auto)", 0},
     {"json", KEY_JSON, NULL, 0, "info: print JSON", 0},
     {0},
@@ -93,6 +98,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_JSON:
         args->is_json = true;
         return 0;
+    case KEY_TOKENIZER:
+        args->tokenizer = arg;
+        return 0;
     case KEY_FORMAT:
         args->has_format = true;
         if (!sc_tokens_format_parse(arg, &args->format)) {
@@ -110,24 +118,41 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-static sc_status run_tokenize(const data_args *args, sc_err *err)
+static sc_status run_tokenize(const data_args *args, const sc_tokenizer *tokenizer, sc_err *err)
 {
     uint64_t n_tokens = 0;
-    SC_TRY(
-        sc_tokenize_files(args->files, args->n_files, args->out, args->is_forced, &n_tokens, err));
-    (void)printf("%s: %" PRIu64 " tokens, one a byte, vocabulary 256\n", args->out, n_tokens);
+    SC_TRY(sc_tokenize_files(args->files, args->n_files, args->out, args->is_forced, tokenizer,
+                             &n_tokens, err));
+    if (tokenizer == NULL) {
+        (void)printf("%s: %" PRIu64 " tokens, one a byte, vocabulary 256\n", args->out, n_tokens);
+    } else {
+        (void)printf("%s: %" PRIu64 " tokens, vocabulary %d\n", args->out, n_tokens,
+                     sc_tokenizer_vocab_size(tokenizer));
+    }
     return SC_OK;
 }
 
-static sc_status run_info(const data_args *args, sc_err *err)
+static sc_status run_info(const data_args *args, const sc_tokenizer *tokenizer, sc_err *err)
 {
     sc_tokeninfo info;
-    SC_TRY(sc_tokeninfo_read(args->files[0], args->format, &info, err));
+    SC_TRY(sc_tokeninfo_read(args->files[0], args->format, tokenizer, &info, err));
     if (args->is_json) {
         return sc_tokeninfo_print_json(&info, err);
     }
     sc_tokeninfo_print(&info);
     return SC_OK;
+}
+
+static sc_status run(const data_args *args, sc_err *err)
+{
+    sc_tokenizer *tokenizer = NULL;
+    if (args->tokenizer != NULL) {
+        SC_TRY(sc_tokenizer_folder_load(args->tokenizer, &tokenizer, err));
+    }
+    sc_status status = args->verb == TOKENIZE ? run_tokenize(args, tokenizer, err)
+                                              : run_info(args, tokenizer, err);
+    sc_tokenizer_free(&tokenizer);
+    return status;
 }
 
 int sc_cmd_data_main(int argc, char **argv)
@@ -136,10 +161,11 @@ int sc_cmd_data_main(int argc, char **argv)
         .options = OPTIONS,
         .parser = parse,
         .args_doc = "tokenize TEXT... -o OUT.bin\ninfo FILE.bin",
-        .doc =
-            "Makes token files and shows what is in them."
-            "\v`tokenize' makes every byte of the texts a token: the vocabulary is 256. The file "
-            "has llm.c's header (magic 20240520) and uint16 tokens.",
+        .doc = "Makes token files and shows what is in them."
+               "\v`tokenize' makes every byte of the texts a token: the vocabulary is 256. With "
+               "--tokenizer, GPT-2's byte-level BPE of that folder makes the tokens, each text by "
+               "itself. The file has llm.c's header (magic 20240520) and uint16 tokens. `info "
+               "--tokenizer' shows the tokens as text.",
     };
     sc_err err = {0};
     data_args args = {.format = SC_TOKENS_AUTO};
@@ -152,7 +178,7 @@ int sc_cmd_data_main(int argc, char **argv)
     if (argp_parse(&argp, argc, argv, 0, NULL, &args) != 0) {
         status = sc_status_fail(&err, SC_FAILED, "cannot read the arguments");
     } else {
-        status = args.verb == TOKENIZE ? run_tokenize(&args, &err) : run_info(&args, &err);
+        status = run(&args, &err);
     }
     free(args.files);
     return status == SC_OK ? 0 : sc_cmd_fail(&err);

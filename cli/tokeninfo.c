@@ -1,5 +1,7 @@
 #include "cli/tokeninfo.h"
 
+#include "formats/tokenizer_utf8.h"
+
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,8 +13,9 @@
 
 enum {
     CHUNK_TOKENS = 32 * 1024,
-    N_TOKENS = 65536,                       // of uint16
-    TEXT_BYTES = 4 * SC_TOKENINFO_FIRST + 1 // every byte as \xNN
+    N_TOKENS = 65536,                        // of uint16
+    TEXT_BYTES = 4 * SC_TOKENINFO_FIRST + 1, // every byte as \xNN
+    TOKEN_BYTES = 32                         // text shown of one token
 };
 
 /* The most common tokens, by insertion: the list is short. */
@@ -98,10 +101,24 @@ static sc_status read_stream(FILE *file, sc_tokens_format format, uint64_t *coun
     return SC_OK;
 }
 
-sc_status sc_tokeninfo_read(const char *path, sc_tokens_format format, sc_tokeninfo *out,
-                            sc_err *err)
+/* Tokens that the tokenizer does not have were made with another one. */
+static sc_status check_tokenizer(const sc_tokeninfo *info, sc_err *err)
 {
-    sc_tokeninfo info = {.path = path};
+    if (info->tokenizer == NULL ||
+        (int)info->max_token < sc_tokenizer_vocab_size(info->tokenizer)) {
+        return SC_OK;
+    }
+    return sc_status_fail(err, SC_INVALID,
+                          "%s: has token %" PRIu32 ", the tokenizer's largest is %d; name the one "
+                          "that made the file",
+                          info->path, info->max_token,
+                          sc_tokenizer_vocab_size(info->tokenizer) - 1);
+}
+
+sc_status sc_tokeninfo_read(const char *path, sc_tokens_format format,
+                            const sc_tokenizer *tokenizer, sc_tokeninfo *out, sc_err *err)
+{
+    sc_tokeninfo info = {.path = path, .tokenizer = tokenizer};
     FILE *file = fopen(path, "rbe");
     if (file == NULL) {
         return sc_status_errno(err, errno, "%s: cannot open", path);
@@ -113,6 +130,7 @@ sc_status sc_tokeninfo_read(const char *path, sc_tokens_format format, sc_tokeni
         goto out;
     }
     SC_GOTO(read_stream(file, format, counts, &info, err));
+    SC_GOTO(check_tokenizer(&info, err));
     *out = info;
 out:
     free(counts);
@@ -120,9 +138,22 @@ out:
     return status;
 }
 
-static bool is_bytes(const sc_tokeninfo *info)
+static bool has_text(const sc_tokeninfo *info)
 {
-    return info->max_token < 256;
+    return info->tokenizer != NULL || info->max_token < 256;
+}
+
+/* Bytes of a token that has_text; none for a number that the tokenizer leaves out. */
+static const uint8_t *get_bytes(const sc_tokeninfo *info, int32_t token, uint8_t *byte, size_t *n)
+{
+    if (info->tokenizer == NULL) {
+        *byte = (uint8_t)token;
+        *n = 1;
+        return byte;
+    }
+    const uint8_t *bytes = sc_tokenizer_bytes(info->tokenizer, token, n);
+    *n = bytes == NULL ? 0 : *n;
+    return bytes;
 }
 
 /* One byte as it can stand in a line of text. */
@@ -138,12 +169,34 @@ static int format_byte(int byte, char *out, size_t n)
                                        : snprintf(out, n, "\\x%02x", (unsigned)byte);
 }
 
-static void format_first(const sc_tokeninfo *info, char out[TEXT_BYTES])
+/* The texts of some tokens, one behind the other, cut where out ends. Characters beyond ASCII stand
+   as they are when all of their bytes are there. */
+static void format_tokens(const sc_tokeninfo *info, const int32_t *tokens, size_t n_tokens,
+                          char *out, size_t n_out)
 {
+    uint8_t text[TEXT_BYTES];
+    size_t n_text = 0;
+    for (size_t i = 0; i < n_tokens && n_text < sizeof text; i++) {
+        uint8_t byte = 0;
+        size_t n = 0;
+        const uint8_t *bytes = get_bytes(info, tokens[i], &byte, &n);
+        n = n < sizeof text - n_text ? n : sizeof text - n_text;
+        if (n > 0) {
+            memcpy(text + n_text, bytes, n);
+            n_text += n;
+        }
+    }
     size_t used = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < info->n_first; i++) {
-        used += (size_t)format_byte(info->first[i], out + used, TEXT_BYTES - used);
+    for (size_t i = 0; i < n_text && used + 5 <= n_out;) {
+        uint32_t cp = 0;
+        size_t n = sc_tokenizer_utf8_get(text + i, n_text - i, &cp);
+        if (cp >= 0xa0) {
+            used += (size_t)snprintf(out + used, n_out - used, "%.*s", (int)n, (char *)text + i);
+        } else {
+            used += (size_t)format_byte(text[i], out + used, n_out - used);
+        }
+        i += cp >= 0xa0 ? n : 1;
     }
 }
 
@@ -151,11 +204,12 @@ static void print_common(const sc_tokeninfo *info)
 {
     (void)printf("common    ");
     for (size_t i = 0; i < info->n_commons; i++) {
-        char text[8] = "";
-        if (is_bytes(info)) {
-            (void)format_byte(info->common[i], text, sizeof text);
+        char text[TOKEN_BYTES] = "";
+        const int32_t token = info->common[i];
+        if (has_text(info)) {
+            format_tokens(info, &token, 1, text, sizeof text);
         }
-        (void)printf("%s%d%s%s%s %.1f %%", i == 0 ? "" : ", ", info->common[i],
+        (void)printf("%s%" PRId32 "%s%s%s %.1f %%", i == 0 ? "" : ", ", token,
                      text[0] == '\0' ? "" : " \"", text, text[0] == '\0' ? "" : "\"",
                      100.0 * (double)info->n_common[i] / (double)info->file.n_tokens);
     }
@@ -173,9 +227,9 @@ void sc_tokeninfo_print(const sc_tokeninfo *info)
                  info->max_token, info->max_token + 1);
     (void)printf("distinct  %" PRIu32 "\n", info->n_distinct);
     print_common(info);
-    if (is_bytes(info)) {
+    if (has_text(info)) {
         char text[TEXT_BYTES];
-        format_first(info, text);
+        format_tokens(info, info->first, info->n_first, text, sizeof text);
         (void)printf("starts    \"%s\"\n", text);
         return;
     }
@@ -198,9 +252,9 @@ static bool add_lists(cJSON *root, const sc_tokeninfo *info)
     }
     cJSON *first = cJSON_CreateIntArray(info->first, (int)info->n_first);
     is_ok = cJSON_AddItemToObject(root, "first", first) && is_ok;
-    if (is_ok && is_bytes(info)) {
+    if (is_ok && has_text(info)) {
         char text[TEXT_BYTES];
-        format_first(info, text);
+        format_tokens(info, info->first, info->n_first, text, sizeof text);
         is_ok = cJSON_AddStringToObject(root, "text", text) != NULL;
     }
     return is_ok;

@@ -1,5 +1,6 @@
 #include "cli/tokenize.h"
 
+#include "formats/tokenizer_encode.h"
 #include "formats/tokens.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@ typedef struct writer {
     char *temp_path;
     int fd;
     uint64_t n_tokens;
+    sc_tokenizer_encode *encode; // NULL: bytes are tokens
 } writer;
 
 static sc_status write_all(const writer *w, const void *bytes, size_t n, sc_err *err)
@@ -38,25 +40,65 @@ static sc_status write_all(const writer *w, const void *bytes, size_t n, sc_err 
     return SC_OK;
 }
 
-/* Appends one text's bytes as tokens. */
+static sc_status count(writer *w, const char *name, size_t n, sc_err *err)
+{
+    w->n_tokens += n;
+    if (w->n_tokens > INT32_MAX) {
+        return sc_status_fail(err, SC_LIMIT,
+                              "%s: the texts have more than the %d tokens that a token file can "
+                              "count; use less text",
+                              name, INT32_MAX);
+    }
+    return SC_OK;
+}
+
+/* The next bytes of a text through the tokenizer; the tokens are packed a chunk at a time. */
+static sc_status append_encoded(writer *w, const char *name, const uint8_t *text, size_t n,
+                                bool is_last, sc_err *err)
+{
+    uint8_t packed[CHUNK_BYTES * SC_TOKENS_TOKEN_BYTES];
+    const int32_t *tokens = NULL;
+    size_t n_tokens = 0;
+    sc_status status =
+        sc_tokenizer_encode_push(w->encode, text, n, is_last, &tokens, &n_tokens, err);
+    if (status != SC_OK) {
+        return sc_status_prefix(err, status, "%s", name);
+    }
+    SC_TRY(count(w, name, n_tokens, err));
+    while (n_tokens > 0) {
+        size_t n_now = n_tokens < CHUNK_BYTES ? n_tokens : CHUNK_BYTES;
+        sc_tokens_pack(tokens, n_now, packed);
+        SC_TRY(write_all(w, packed, n_now * SC_TOKENS_TOKEN_BYTES, err));
+        tokens += n_now;
+        n_tokens -= n_now;
+    }
+    return SC_OK;
+}
+
+static sc_status append_bytes(writer *w, const char *name, const uint8_t *text, size_t n,
+                              sc_err *err)
+{
+    uint8_t tokens[CHUNK_BYTES * SC_TOKENS_TOKEN_BYTES];
+    SC_TRY(count(w, name, n, err));
+    sc_tokens_pack_bytes(text, n, tokens);
+    return write_all(w, tokens, n * SC_TOKENS_TOKEN_BYTES, err);
+}
+
+/* Appends one text's tokens. */
 static sc_status append_stream(writer *w, FILE *file, const char *name, sc_err *err)
 {
     uint8_t text[CHUNK_BYTES];
-    uint8_t tokens[CHUNK_BYTES * SC_TOKENS_TOKEN_BYTES];
     size_t n = 0;
     errno = 0;
     while ((n = fread(text, 1, sizeof text, file)) > 0) {
-        w->n_tokens += n;
-        if (w->n_tokens > INT32_MAX) {
-            return sc_status_fail(err, SC_LIMIT,
-                                  "%s: the texts have more than the %d bytes that a token file can "
-                                  "count; use less text",
-                                  name, INT32_MAX);
-        }
-        sc_tokens_pack_bytes(text, n, tokens);
-        SC_TRY(write_all(w, tokens, n * SC_TOKENS_TOKEN_BYTES, err));
+        SC_TRY(w->encode == NULL ? append_bytes(w, name, text, n, err)
+                                 : append_encoded(w, name, text, n, false, err));
+        errno = 0;
     }
-    return ferror(file) ? sc_status_errno(err, errno, "%s: cannot read", name) : SC_OK;
+    if (ferror(file)) {
+        return sc_status_errno(err, errno, "%s: cannot read", name);
+    }
+    return w->encode == NULL ? SC_OK : append_encoded(w, name, text, 0, true, err);
 }
 
 static sc_status append_file(writer *w, const char *path, sc_err *err)
@@ -126,7 +168,8 @@ static sc_status finish(writer *w, bool is_forced, sc_err *err)
 }
 
 sc_status sc_tokenize_files(const char *const *texts, size_t n_texts, const char *out_path,
-                            bool is_forced, uint64_t *n_tokens_out, sc_err *err)
+                            bool is_forced, const sc_tokenizer *tokenizer, uint64_t *n_tokens_out,
+                            sc_err *err)
 {
     static const uint8_t NO_HEADER[SC_TOKENS_HEADER_BYTES];
     sc_status status = SC_OK;
@@ -134,6 +177,9 @@ sc_status sc_tokenize_files(const char *const *texts, size_t n_texts, const char
     struct stat there;
     if (!is_forced && lstat(out_path, &there) == 0) {
         return fail_exists(out_path, err);
+    }
+    if (tokenizer != NULL) {
+        SC_GOTO(sc_tokenizer_encode_new(tokenizer, &w.encode, err));
     }
     SC_GOTO(open_temp(&w, err));
     SC_GOTO(write_all(&w, NO_HEADER, sizeof NO_HEADER, err));
@@ -155,5 +201,6 @@ out:
         }
     }
     free(w.temp_path);
+    sc_tokenizer_encode_free(&w.encode);
     return status;
 }
