@@ -82,7 +82,7 @@ static void for_each_case(char kind, int n_want, check_case check, void *context
 }
 
 enum {
-    N_GPT2 = 323,
+    N_GPT2 = 325,
     N_ADDED = 97
 };
 

@@ -81,7 +81,9 @@ SHORT = ["", " ", "  ", "\n", "\n\n", " \n", "\n ", "a", " a", "  a", "   a", "a
 BROKEN = [b"\x80", b"\xff\xfe", b"a\x80b", b"\xc3", b"\xc3(", b" \xc3", b"\xe2\x82", b"\xe2\x82 x",
           b"\xf0\x9f\x98", b"\xf0\x9f\x98a", b"\xc0\xaf", b"\xe0\x80\x80", b"\xed\xa0\x80",
           b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80\x80", b"caf\xe9 na\xefve", b"1\xb2 \xa0x\xa0 \xa0",
-          b"'\xe2s", b"  \xff  \xff\n\xff", b"\xe3\x80\x80\xe3\x80", b"\xe3\x80\xe3\x80\x80x"]
+          b"a\xe0\x82\xa0b", b"1\xe0\x81\x81\xf0\x80\x80\xa01",
+          b"'\xe2s", b"  \xff  \xff\n\xff", b"\xe3\x80\x80\xe3\x80",
+          b"\xe3\x80\xe3\x80\x80x"]
 
 ADDED = [("<|pad|>", True), ("<|pad|>!", True), ("<|", True), ("|>", False), ("to be", False),
          ("to be or", False), ("\u2603", False), ("<|ende\u00e9|>", True), (" ", False)]
