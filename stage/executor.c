@@ -17,24 +17,28 @@ void sc_executor_begin(sc_executor *ex)
     ex->is_running = true;
 }
 
-static bool may_dispatch(const sc_executor *ex, const sc_exec_action *xa)
+/* The rank that an action waits for: for its message, or for a slot of ours to be taken off. */
+static int find_blocker(const sc_executor *ex, const sc_exec_action *xa)
 {
-    if (ex->n_dispatched - ex->n_done >= SC_EXECUTOR_DEPTH) {
-        return false;
-    }
     if (xa->in_edge != SC_EXECUTOR_NONE) {
         const sc_edge *edge = &ex->edges[xa->in_edge];
         if (edge->type == SC_EDGE_RECV && edge->n_arrived <= xa->in_msg) {
-            return false;
+            return edge->peer_rank;
         }
     }
     if (xa->out_edge != SC_EXECUTOR_NONE) {
         const sc_edge *edge = &ex->edges[xa->out_edge];
         if (edge->type == SC_EDGE_SEND && edge->n_produced - edge->n_sent >= edge->n_slots) {
-            return false;
+            return edge->peer_rank;
         }
     }
-    return true;
+    return SC_EXECUTOR_NONE;
+}
+
+static bool may_dispatch(const sc_executor *ex, const sc_exec_action *xa)
+{
+    return ex->n_dispatched - ex->n_done < SC_EXECUTOR_DEPTH &&
+           find_blocker(ex, xa) == SC_EXECUTOR_NONE;
 }
 
 static bool next_edge_effect(sc_executor *ex, int e, sc_exec_effect *out)
@@ -117,17 +121,20 @@ void sc_executor_on_computed(sc_executor *ex, int index, int64_t start_ns, int64
     }
 }
 
-bool sc_executor_is_row_done(const sc_executor *ex)
+/* A SEND edge that has not let go of all its messages; SC_EXECUTOR_NONE when all have. */
+static int find_open_send(const sc_executor *ex)
 {
-    if (!ex->is_running || ex->n_done < ex->n_actions) {
-        return false;
-    }
     for (int e = 0; e < ex->n_remote_edges; e++) {
         if (ex->edges[e].type == SC_EDGE_SEND && ex->edges[e].n_sent < ex->edges[e].n_msgs) {
-            return false;
+            return e;
         }
     }
-    return true;
+    return SC_EXECUTOR_NONE;
+}
+
+bool sc_executor_is_row_done(const sc_executor *ex)
+{
+    return ex->is_running && ex->n_done == ex->n_actions && find_open_send(ex) == SC_EXECUTOR_NONE;
 }
 
 void sc_executor_end(sc_executor *ex)
@@ -139,15 +146,16 @@ void sc_executor_end(sc_executor *ex)
 int sc_executor_current(const sc_executor *ex, int *waits_for_p)
 {
     *waits_for_p = SC_EXECUTOR_NONE;
-    if (!ex->is_running || ex->n_done == ex->n_actions) {
+    if (!ex->is_running) {
         return SC_EXECUTOR_NONE;
     }
-    const sc_exec_action *xa = &ex->actions[ex->n_done];
-    if (ex->n_dispatched == ex->n_done && xa->in_edge != SC_EXECUTOR_NONE) {
-        const sc_edge *edge = &ex->edges[xa->in_edge];
-        if (edge->type == SC_EDGE_RECV && edge->n_arrived <= xa->in_msg) {
-            *waits_for_p = edge->peer_rank;
-        }
+    if (ex->n_done == ex->n_actions) {
+        int open = find_open_send(ex);
+        *waits_for_p = open == SC_EXECUTOR_NONE ? SC_EXECUTOR_NONE : ex->edges[open].peer_rank;
+        return SC_EXECUTOR_NONE;
+    }
+    if (ex->n_dispatched == ex->n_done) {
+        *waits_for_p = find_blocker(ex, &ex->actions[ex->n_done]);
     }
     return ex->n_done;
 }

@@ -127,8 +127,8 @@ bool sc_executor_is_row_done(const sc_executor *ex);
 /* Ends the step; only when the row is done. */
 void sc_executor_end(sc_executor *ex);
 
-/* Where the row stands: the first action not done (SC_EXECUTOR_NONE when all are), and the rank
-   whose message it waits for (SC_EXECUTOR_NONE when it has its input). */
+/* Where the row stands: the first action not done (SC_EXECUTOR_NONE when all are), and the rank it
+   waits for: to send it its input, or to take a message off; SC_EXECUTOR_NONE when it runs. */
 int sc_executor_current(const sc_executor *ex, int *waits_for_p);
 
 #endif

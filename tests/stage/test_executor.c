@@ -245,6 +245,76 @@ static void test_split_and_local(void **state)
     sc_table_free(&table);
 }
 
+/* Runs what may run on rank 0 of two while nobody answers; returns how many actions ended. */
+static int run_alone(sc_executor *ex, int n_taken)
+{
+    sc_exec_effect effect;
+    int n = 0;
+    int queue[SC_EXECUTOR_DEPTH];
+    int n_queue = 0;
+    for (bool has_moved = true; has_moved;) {
+        has_moved = false;
+        while (sc_executor_next(ex, &effect)) {
+            if (effect.type == SC_EXEC_DISPATCH) {
+                queue[n_queue++] = effect.index;
+            } else if (effect.type == SC_EXEC_SEND && n_taken-- > 0) {
+                sc_executor_on_sent(ex, effect.edge);
+            }
+        }
+        for (int i = 0; i < n_queue; i++, n++) {
+            sc_executor_on_computed(ex, queue[i], n, n + 1, 0);
+            has_moved = true;
+        }
+        n_queue = 0;
+    }
+    return n;
+}
+
+/* Whoever waits names whom: the one that does not send, and the one that does not receive. */
+static void test_names_whom_it_waits_for(void **state)
+{
+    (void)state;
+    const int m = 4;
+    for (int n_taken = 0; n_taken <= m; n_taken++) {
+        world *w = malloc(sizeof *w);
+        int waits_for;
+        assert_non_null(w);
+        open_world(w, "gpipe", 2, m);
+        sc_executor_begin(w->ex[0]);
+        int n_done = run_alone(w->ex[0], n_taken);
+        assert_int_equal(n_done, n_taken + SLOTS < m ? n_taken + SLOTS : m);
+        assert_int_equal(sc_executor_current(w->ex[0], &waits_for), n_done);
+        assert_int_equal(waits_for, 1); // to take an activation, at last to send a gradient
+        sc_arena_done(&w->arena);
+        free(w);
+    }
+}
+
+/* All is computed, but the last message is not taken: the row is not done, and names the taker. */
+static void test_names_who_does_not_take_the_last_message(void **state)
+{
+    (void)state;
+    world *w = malloc(sizeof *w);
+    int waits_for;
+    assert_non_null(w);
+    open_world(w, "gpipe", 2, 1);
+    sc_executor_begin(w->ex[1]);
+    run_alone(w->ex[1], 0);
+    assert_int_equal(sc_executor_current(w->ex[1], &waits_for), 0);
+    assert_int_equal(waits_for, 0); // its activation has not come
+    sc_executor_on_recv(w->ex[1], 0, 0, 0, 0);
+    assert_int_equal(run_alone(w->ex[1], 0), 2);
+    assert_false(sc_executor_is_row_done(w->ex[1]));
+    assert_int_equal(sc_executor_current(w->ex[1], &waits_for), SC_EXECUTOR_NONE);
+    assert_int_equal(waits_for, 0);
+    sc_executor_on_sent(w->ex[1], 1);
+    assert_true(sc_executor_is_row_done(w->ex[1]));
+    assert_int_equal(sc_executor_current(w->ex[1], &waits_for), SC_EXECUTOR_NONE);
+    assert_int_equal(waits_for, SC_EXECUTOR_NONE);
+    sc_arena_done(&w->arena);
+    free(w);
+}
+
 static void expect_refused(const char *row, const char *text)
 {
     sc_table *table;
@@ -277,6 +347,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_finish),
         cmocka_unit_test(test_split_and_local),
+        cmocka_unit_test(test_names_whom_it_waits_for),
+        cmocka_unit_test(test_names_who_does_not_take_the_last_message),
         cmocka_unit_test(test_broken_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
