@@ -188,7 +188,7 @@ typedef struct sc_msg_report {
     int64_t optimizer_ns;    // tail
     int64_t window_end_ns;   // tail end of this step
     uint64_t activation_peak_bytes;
-    uint64_t executor_cpu_ns; // loop thread's CPU time in the step
+    uint64_t executor_cpu_ns; // loop thread's CPU time while it walked the row
     uint64_t n_allocs;        // our allocations in the window: must be 0 after the first step
     const char *executed; // text of the compute actions in executed order, from where they execute
     const sc_msg_span *spans;

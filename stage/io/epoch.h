@@ -137,6 +137,7 @@ typedef struct sc_epoch {
     sc_epoch_tail tail;
     sc_msg_span *spans; // (n_actions) of the report
     int64_t window_start_ns;
+    int64_t row_cpu_ns;      // loop thread's CPU time while it walked the row
     int64_t cpu_start_ns;    // loop thread's CPU clock at the step's begin
     uint64_t allocs_start;   // our allocations before the window, which is the same as for time
     uint64_t n_actions_done; // in all: progress for heartbeats

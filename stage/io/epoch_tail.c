@@ -161,12 +161,20 @@ static sc_status start_phase(sc_epoch *ep, bool *is_started, sc_err *err)
     return SC_OK;
 }
 
+static int64_t thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 void sc_epoch_tail_begin(sc_epoch *ep, int64_t now_ns)
 {
     ep->tail.phase = SC_TAIL_MERGE;
     ep->tail.row_end_ns = now_ns;
     ep->tail.optimizer_ns = 0;
     ep->tail.wait_ns = 0;
+    ep->row_cpu_ns = thread_cpu_ns() - ep->cpu_start_ns;
 }
 
 /* Between hosts the clocks are not aligned here: there the wait stays within reduce. */
@@ -210,13 +218,6 @@ sc_status sc_epoch_tail_advance(sc_epoch *ep, int64_t start_ns, int64_t end_ns, 
     return SC_OK;
 }
 
-static int64_t thread_cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void sc_epoch_tail_report(sc_epoch *ep, sc_msg_report *out)
 {
     const sc_executor *ex = ep->ex;
@@ -243,7 +244,7 @@ void sc_epoch_tail_report(sc_epoch *ep, sc_msg_report *out)
     out->optimizer_ns = ep->tail.optimizer_ns;
     out->window_end_ns = sc_compute_now_ns();
     out->activation_peak_bytes = ep->activation_peak;
-    out->executor_cpu_ns = (uint64_t)(thread_cpu_ns() - ep->cpu_start_ns);
+    out->executor_cpu_ns = (uint64_t)ep->row_cpu_ns;
     uint64_t n_allocs = sc_alloc_count_get();
     out->n_allocs = n_allocs - ep->allocs_start;
     ep->allocs_start = n_allocs;
