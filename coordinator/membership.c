@@ -167,11 +167,16 @@ static int64_t stuck_limit(const sc_membership *ms)
     return by_median > ms->stuck_ns ? by_median : ms->stuck_ns;
 }
 
-/* Executing, so that progress may be asked of it. */
+static bool is_in(const member *m, const char *state)
+{
+    return strcmp(m->state, state) == 0;
+}
+
+/* Executing. A file may take any time to be written, so no progress is asked of who saves. */
 static bool is_active(const member *m)
 {
     return m->has_beat && m->rank != NO_RANK &&
-           (strcmp(m->state, "step") == 0 || strcmp(m->state, "tail") == 0);
+           (is_in(m, "step") || is_in(m, "tail") || is_in(m, "saving"));
 }
 
 static bool is_idle_too_long(const sc_membership *ms, const member *m, int64_t now_ns)
@@ -189,9 +194,22 @@ static const member *find_rank(const sc_membership *ms, int rank)
     return NULL;
 }
 
+/* Every rank's tail waits for every rank's row: true while one still walks its own. */
+static bool is_tail_awaited(const sc_membership *ms, const member *m)
+{
+    for (int i = 0; i < ms->n_workers_max; i++) {
+        const member *other = &ms->members[i];
+        if (other != m && other->is_used && is_active(other) &&
+            (other->step < m->step || (other->step == m->step && is_in(other, "step")))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Follows who waits for whom from a worker that waits. True when it is the one to blame: the
-   waiting comes back to it in a circle, or it waits for a rank that has nothing to do, so that the
-   message is lost. */
+   waiting comes back to it in a circle, or it waits for a rank that has nothing to do or has sent
+   all of this step, so that the message is lost. */
 static bool is_waiting_in_vain(const sc_membership *ms, const member *m, int64_t now_ns)
 {
     const member *peer = m;
@@ -207,6 +225,9 @@ static bool is_waiting_in_vain(const sc_membership *ms, const member *m, int64_t
         if (!is_active(peer)) {
             return hops == 0;
         }
+        if (is_in(peer, "tail") && peer->step >= m->step) {
+            return hops == 0;
+        }
         if (!peer->is_waiting) {
             return false; // it is stuck: told under its own name
         }
@@ -217,6 +238,9 @@ static bool is_waiting_in_vain(const sc_membership *ms, const member *m, int64_t
 static bool is_stuck(const sc_membership *ms, const member *m, int64_t now_ns)
 {
     if (!is_active(m) || m->step == m->first_step || !is_idle_too_long(ms, m, now_ns)) {
+        return false;
+    }
+    if (is_in(m, "saving") || (is_in(m, "tail") && is_tail_awaited(ms, m))) {
         return false;
     }
     return !m->is_waiting || is_waiting_in_vain(ms, m, now_ns);

@@ -352,6 +352,77 @@ static void waiting_for_an_idle_rank_is_stuck(void **state)
     sc_membership_free(&ms);
 }
 
+/* A rank that is through waits in its tail for the slow ones, however long they take. */
+static void a_tail_waits_for_rows_that_get_on(void **state)
+{
+    (void)state;
+    sc_membership *ms = fleet();
+    compute_without_progress(ms, 1, -1, 1200 * MS);
+    for (int64_t t = 1400 * MS; t <= 60000 * MS; t += 200 * MS) {
+        beat(ms, 1, 1, "tail", "", -1, 8, t);
+        others_get_on(ms, 1, 1, t);
+        expect_nothing(ms, t);
+    }
+    sc_membership_free(&ms);
+}
+
+static void a_row_that_tails_wait_for_is_stuck(void **state)
+{
+    (void)state;
+    const char *states[N] = {"tail", "tail", "step", "tail"};
+    const int peers[N] = {-1, -1, -1, -1};
+    sc_membership *ms = all_stand_still(states, peers);
+    expect_fault(ms, 1, SC_MEMBER_STUCK, 7000 * MS,
+                 "rank 2 (host c, pid 18, cpu:1) is stuck: step 2, action 0F1, last heard 0.0 s "
+                 "ago, no progress for 6.0 s");
+    expect_nothing(ms, 7000 * MS);
+    sc_membership_free(&ms);
+}
+
+/* Whoever is in its tail has sent all: a message of it that has not come will not come. */
+static void waiting_for_a_rank_in_its_tail_is_stuck(void **state)
+{
+    (void)state;
+    const char *states[N] = {"tail", "step", "step", "tail"};
+    const int peers[N] = {-1, 0, 1, -1};
+    sc_membership *ms = all_stand_still(states, peers);
+    expect_fault(ms, 2, SC_MEMBER_STUCK, 7000 * MS,
+                 "rank 1 (host b, pid 19, cpu:1) is stuck: step 2, action 0F1, waiting for rank 0, "
+                 "last heard 0.0 s ago, no progress for 6.0 s");
+    expect_nothing(ms, 7000 * MS);
+    sc_membership_free(&ms);
+}
+
+/* The others are a step ahead and wait for the one whose tail does not end. */
+static void a_tail_that_nobody_holds_up_is_stuck(void **state)
+{
+    (void)state;
+    sc_membership *ms = fleet();
+    others_get_on(ms, -1, 0, 0);
+    for (int64_t t = 1000 * MS; t <= 7000 * MS; t += 200 * MS) {
+        beat(ms, 3, 2, "tail", "", -1, 9, t);
+        for (int r = 1; r < N; r++) {
+            beat(ms, N - 1 - r, 3, "step", "0F0", r - 1, 9, t);
+        }
+    }
+    expect_fault(ms, 3, SC_MEMBER_STUCK, 7000 * MS,
+                 "rank 0 (host a, pid 20, cpu:1) is stuck: step 2, tail, last heard 0.0 s ago, no "
+                 "progress for 6.0 s");
+    expect_nothing(ms, 7000 * MS);
+    sc_membership_free(&ms);
+}
+
+/* Large weights take a slow disk longer than any action takes. */
+static void saving_is_not_stuck(void **state)
+{
+    (void)state;
+    const char *states[N] = {"saving", "step", "step", "saving"};
+    const int peers[N] = {-1, 0, 1, -1};
+    sc_membership *ms = all_stand_still(states, peers);
+    expect_nothing(ms, 7000 * MS);
+    sc_membership_free(&ms);
+}
+
 static void effects_beyond_the_list_come_with_the_next_tick(void **state)
 {
     (void)state;
@@ -407,6 +478,11 @@ int main(void)
         cmocka_unit_test(the_end_of_a_chain_of_waits_is_to_blame),
         cmocka_unit_test(a_circle_of_waits_is_told_once),
         cmocka_unit_test(waiting_for_an_idle_rank_is_stuck),
+        cmocka_unit_test(a_tail_waits_for_rows_that_get_on),
+        cmocka_unit_test(a_row_that_tails_wait_for_is_stuck),
+        cmocka_unit_test(waiting_for_a_rank_in_its_tail_is_stuck),
+        cmocka_unit_test(a_tail_that_nobody_holds_up_is_stuck),
+        cmocka_unit_test(saving_is_not_stuck),
         cmocka_unit_test(effects_beyond_the_list_come_with_the_next_tick),
         cmocka_unit_test(describe_says_what_a_worker_does),
     };
