@@ -279,6 +279,9 @@ struct sc_backend {
                                   sc_err *err);
     sc_status (*linear_bwd_weight)(sc_backend *be, sc_stream *s, const sc_linear_bwd_weight_args *a,
                                    sc_err *err);
+    /* y[i] = gelu_new(x[i]): the same bits as linear_fwd's y_act has from its y */
+    sc_status (*gelu)(sc_backend *be, sc_stream *s, float *y, const float *x, int64_t n,
+                      sc_err *err);
     sc_status (*norm_fwd)(sc_backend *be, sc_stream *s, const sc_norm_fwd_args *a, sc_err *err);
     sc_status (*norm_bwd_input)(sc_backend *be, sc_stream *s, const sc_norm_bwd_input_args *a,
                                 sc_err *err);

@@ -67,6 +67,8 @@ sc_status SC_CPU_FN(sc_cpu_linear_bwd_input)(sc_backend *be, sc_stream *s,
                                              const sc_linear_bwd_input_args *a, sc_err *err);
 sc_status SC_CPU_FN(sc_cpu_linear_bwd_weight)(sc_backend *be, sc_stream *s,
                                               const sc_linear_bwd_weight_args *a, sc_err *err);
+sc_status SC_CPU_FN(sc_cpu_linear_gelu)(sc_backend *be, sc_stream *s, float *y, const float *x,
+                                        int64_t n, sc_err *err);
 sc_status SC_CPU_FN(sc_cpu_norm_fwd)(sc_backend *be, sc_stream *s, const sc_norm_fwd_args *a,
                                      sc_err *err);
 sc_status SC_CPU_FN(sc_cpu_norm_bwd_input)(sc_backend *be, sc_stream *s,

@@ -117,3 +117,15 @@ sc_status SC_CPU_FN(sc_cpu_linear_bwd_weight)(sc_backend *be, sc_stream *s,
     }
     return SC_OK;
 }
+
+sc_status SC_CPU_FN(sc_cpu_linear_gelu)(sc_backend *be, sc_stream *s, float *y, const float *x,
+                                        int64_t n, sc_err *err)
+{
+    (void)s;
+    (void)err;
+#pragma omp parallel for num_threads(be->n_threads) schedule(static) if (n > SC_CPU_SERIAL_ELEMS)
+    for (int64_t i = 0; i < n; i += V16_LANES) {
+        v16_store_n(y + i, v16_gelu(v16_load_n(x + i, n - i)), n - i);
+    }
+    return SC_OK;
+}

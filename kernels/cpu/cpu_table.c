@@ -10,6 +10,7 @@ const sc_backend SC_CPU_FN(sc_cpu_table) = {
     .linear_fwd = SC_CPU_FN(sc_cpu_linear_fwd),
     .linear_bwd_input = SC_CPU_FN(sc_cpu_linear_bwd_input),
     .linear_bwd_weight = SC_CPU_FN(sc_cpu_linear_bwd_weight),
+    .gelu = SC_CPU_FN(sc_cpu_linear_gelu),
     .norm_fwd = SC_CPU_FN(sc_cpu_norm_fwd),
     .norm_bwd_input = SC_CPU_FN(sc_cpu_norm_bwd_input),
     .norm_bwd_weight = SC_CPU_FN(sc_cpu_norm_bwd_weight),

@@ -137,6 +137,41 @@ static void test_bwd_weight(void **state)
     each_size(*state, run_bwd_weight);
 }
 
+/* gelu alone, whose bits are those of the linear map that ends in one. */
+static void test_gelu_alone(void **state)
+{
+    static const int64_t lengths[] = {1, 15, 16, 17, 1000, 70001};
+    sc_suite *s = *state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        sc_err err;
+        const int64_t n = lengths[i];
+        const float one = 1.0f;
+        sc_suite_tensor x = sc_suite_random(s, n, 0.0, 2.0);
+        sc_suite_tensor weight = sc_suite_random(s, 1, 0.0, 1.0);
+        sc_suite_tensor pre = sc_suite_random(s, n, 0.0, 1.0);
+        sc_suite_tensor fused = sc_suite_random(s, n, 0.0, 1.0);
+        sc_suite_tensor y = sc_suite_random(s, n, 0.0, 1.0);
+        sc_suite_ok(s->be->copy_to_device(s->be, NULL, weight.dev, &one, sizeof one, &err), &err);
+        const sc_linear_fwd_args a = {.dtype = SC_DTYPE_F32,
+                                      .N = n,
+                                      .K = 1,
+                                      .M = 1,
+                                      .x = x.dev,
+                                      .w = weight.dev,
+                                      .y = pre.dev,
+                                      .y_act = fused.dev};
+        sc_suite_ok(s->be->linear_fwd(s->be, NULL, &a, &err), &err);
+        sc_suite_ok(s->be->gelu(s->be, NULL, y.dev, pre.dev, n, &err), &err);
+        for (int64_t k = 0; k < n; k++) {
+            y.ref[k] = sc_reference_gelu(x.ref[k]);
+        }
+        sc_suite_expect(s, &y, SC_SUITE_NMSE, "y");
+        sc_suite_fetch(s, &fused);
+        assert_memory_equal(fused.host, y.host, (size_t)n * sizeof(float));
+        sc_suite_release(s);
+    }
+}
+
 /* Far out on both sides the gate saturates: no overflow, no not-a-number. */
 static void test_gelu_extremes(void **state)
 {
@@ -228,7 +263,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fwd),        cmocka_unit_test(test_bwd_input),
         cmocka_unit_test(test_bwd_weight), cmocka_unit_test(test_gelu_extremes),
-        cmocka_unit_test(test_gemm),       cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_gelu_alone), cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_refuses),
     };
     return sc_suite_main("linear", tests, sizeof tests / sizeof *tests);
 }

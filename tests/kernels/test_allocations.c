@@ -158,6 +158,11 @@ static sc_status do_xent(sc_operands *o, sc_err *err)
     return o->be->xent(o->be, NULL, &a, err);
 }
 
+static sc_status do_gelu(sc_operands *o, sc_err *err)
+{
+    return o->be->gelu(o->be, NULL, o->y, o->x, LENGTH, err);
+}
+
 static sc_status do_add(sc_operands *o, sc_err *err)
 {
     return o->be->add(o->be, NULL, o->y, o->x, LENGTH, err);
@@ -207,6 +212,7 @@ static const struct {
     {"embed_fwd", do_embed_fwd},
     {"embed_bwd", do_embed_bwd},
     {"xent", do_xent},
+    {"gelu", do_gelu},
     {"add", do_add},
     {"sum_squares", do_sum_squares},
     {"adamw", do_adamw},
