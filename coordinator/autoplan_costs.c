@@ -34,15 +34,16 @@ static void add_cost(sc_stage_cost *sum, const sc_stage_cost *cost)
 static void split_stage(const sc_job *job, const sc_plan_stage *stage, const sc_stage_cost *cost,
                         parts *out)
 {
-    const sc_stage_range block = {.block_begin = 0, .block_end = 1};
+    const sc_cost_layout layout = sc_job_layout(job);
     const sc_stage_range head = {.has_head = true};
     sc_stage_flops flops;
-    sc_cost_flops(&job->model, &block, job->micro_batch_size, job->sequence_length, &flops);
     for (int b = stage->range.block_begin; b < stage->range.block_end; b++) {
+        const sc_stage_range block = {.block_begin = b, .block_end = b + 1};
+        sc_cost_flops(&job->model, &block, &layout, &flops);
         out->blocks[b] = part_cost(cost, &flops, &stage->flops);
     }
     if (stage->range.has_head) {
-        sc_cost_flops(&job->model, &head, job->micro_batch_size, job->sequence_length, &flops);
+        sc_cost_flops(&job->model, &head, &layout, &flops);
         out->head = part_cost(cost, &flops, &stage->flops);
     }
 }

@@ -208,6 +208,14 @@ sc_status sc_job_help(char **out, sc_err *err)
     return sc_text_take(&text, out, err);
 }
 
+sc_cost_layout sc_job_layout(const sc_job *job)
+{
+    return (sc_cost_layout){.B = job->micro_batch_size,
+                            .T = job->sequence_length,
+                            .is_adamw = job->optimizer == SC_JOB_ADAMW,
+                            .recompute = job->recompute};
+}
+
 const char *sc_job_schedule_path(const char *schedule)
 {
     static const char PREFIX[] = "file:";

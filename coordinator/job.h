@@ -9,6 +9,7 @@
 #define SC_COORDINATOR_JOB_H
 
 #include "base/arena.h"
+#include "model/cost.h"
 #include "model/spec.h"
 
 #include <stdint.h>
@@ -50,6 +51,7 @@ typedef struct sc_job {
     int micro_batch_size;
     int num_microbatches;
     int sequence_length;
+    sc_recompute recompute; // a list is the arena's
 
     sc_job_optimizer optimizer;
     double lr;
@@ -100,6 +102,9 @@ void sc_job_free(sc_job **job);
 sc_status sc_job_format(const sc_job *job, char **out, sc_err *err);
 /* The documented key list: a line a key with type, limits, default, help. malloc, caller frees. */
 sc_status sc_job_help(char **out, sc_err *err);
+
+/* What a microbatch of the job costs depends on this; its list is the job's. */
+sc_cost_layout sc_job_layout(const sc_job *job);
 
 /* PATH of a schedule "file:PATH", inside the text; NULL when it is none. */
 const char *sc_job_schedule_path(const char *schedule);

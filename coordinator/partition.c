@@ -173,18 +173,18 @@ sc_status sc_partition_share(const double *costs, int n, int n_stages, const int
     return SC_OK;
 }
 
-static double range_cost(const sc_model_spec *spec, const sc_stage_range *range, int B, int T)
+static double range_cost(const sc_model_spec *spec, const sc_stage_range *range,
+                         const sc_cost_layout *layout)
 {
     sc_stage_flops flops;
-    sc_cost_flops(spec, range, B, T, &flops);
+    sc_cost_flops(spec, range, layout, &flops);
     return flops.forward + flops.backward_input + flops.backward_weight;
 }
 
 /* The ends belong to the first and the last block: they cannot be split off. */
 static sc_status count_by_cost(const sc_model_spec *spec, int n_stages, const int *rank_of_stage,
-                               int B, int T, int *counts, sc_err *err)
+                               const sc_cost_layout *layout, int *counts, sc_err *err)
 {
-    const sc_stage_range block = {.block_begin = 0, .block_end = 1};
     const sc_stage_range embed = {.has_embed = true};
     const sc_stage_range head = {.has_head = true};
     double *costs = calloc((size_t)spec->n_layer, sizeof *costs);
@@ -192,10 +192,11 @@ static sc_status count_by_cost(const sc_model_spec *spec, int n_stages, const in
         return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d layers", spec->n_layer);
     }
     for (int i = 0; i < spec->n_layer; i++) {
-        costs[i] = range_cost(spec, &block, B, T);
+        const sc_stage_range block = {.block_begin = i, .block_end = i + 1};
+        costs[i] = range_cost(spec, &block, layout);
     }
-    costs[0] += range_cost(spec, &embed, B, T);
-    costs[spec->n_layer - 1] += range_cost(spec, &head, B, T);
+    costs[0] += range_cost(spec, &embed, layout);
+    costs[spec->n_layer - 1] += range_cost(spec, &head, layout);
     bool is_shared = rank_of_stage != NULL && count_ranks(rank_of_stage, n_stages) < n_stages;
     sc_status status =
         is_shared ? sc_partition_share(costs, spec->n_layer, n_stages, rank_of_stage, counts, err)
@@ -205,8 +206,8 @@ static sc_status count_by_cost(const sc_model_spec *spec, int n_stages, const in
 }
 
 sc_status sc_partition_make(const sc_model_spec *spec, int n_stages, const int *rank_of_stage,
-                            const int *layers_per_stage, int B, int T, sc_stage_range *out,
-                            sc_err *err)
+                            const int *layers_per_stage, const sc_cost_layout *layout,
+                            sc_stage_range *out, sc_err *err)
 {
     if (n_stages > spec->n_layer) {
         return sc_status_fail(err, SC_INVALID, "%d stages are more than the model's %d layers",
@@ -218,7 +219,7 @@ sc_status sc_partition_make(const sc_model_spec *spec, int n_stages, const int *
     }
     sc_status status = SC_OK;
     if (layers_per_stage == NULL) {
-        SC_GOTO(count_by_cost(spec, n_stages, rank_of_stage, B, T, counts, err));
+        SC_GOTO(count_by_cost(spec, n_stages, rank_of_stage, layout, counts, err));
     }
     int begin = 0;
     for (int s = 0; s < n_stages; s++) {

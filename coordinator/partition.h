@@ -18,12 +18,12 @@ sc_status sc_partition_split(const double *costs, int n, int n_stages, int *coun
 sc_status sc_partition_share(const double *costs, int n, int n_stages, const int *rank_of_stage,
                              int *counts, sc_err *err);
 
-/* Stages of a model by counted FLOPs of a microbatch of B samples of T tokens, forward and
-   backward; layers_per_stage (n_stages), when not NULL, is taken as it is. rank_of_stage
-   (n_stages): what is to be even is a rank's cost; NULL: every stage has its own. out: (n_stages).
+/* Stages of a model by counted FLOPs of a microbatch, forward and backward; layers_per_stage
+   (n_stages), when not NULL, is taken as it is. rank_of_stage (n_stages): what is to be even is a
+   rank's cost; NULL: every stage has its own. out: (n_stages).
    */
 sc_status sc_partition_make(const sc_model_spec *spec, int n_stages, const int *rank_of_stage,
-                            const int *layers_per_stage, int B, int T, sc_stage_range *out,
-                            sc_err *err);
+                            const int *layers_per_stage, const sc_cost_layout *layout,
+                            sc_stage_range *out, sc_err *err);
 
 #endif

@@ -94,7 +94,8 @@ static sc_plan_costs costs_of(const sc_job *job, const sc_plan_request *request)
     const sc_stage_range all = {
         .block_end = job->model.n_layer, .has_embed = true, .has_head = true};
     sc_stage_flops flops;
-    sc_cost_flops(&job->model, &all, job->micro_batch_size, job->sequence_length, &flops);
+    const sc_cost_layout layout = sc_job_layout(job);
+    sc_cost_flops(&job->model, &all, &layout, &flops);
     return (sc_plan_costs){.f = flops.forward / job->pipeline_parallel,
                            .i = flops.backward_input / job->pipeline_parallel,
                            .w = flops.backward_weight / job->pipeline_parallel};
@@ -190,22 +191,21 @@ static sc_status check_stages(const sc_job *job, const sc_plan *plan, sc_err *er
 static sc_status plan_model(const sc_job *job, sc_plan *plan, sc_err *err)
 {
     const sc_model_spec *spec = &job->model;
-    int B = job->micro_batch_size;
-    int T = job->sequence_length;
+    const sc_cost_layout layout = sc_job_layout(job);
     const int *by_hand = job->n_layers_per_stage > 0 ? job->layers_per_stage : NULL;
     SC_TRY(check_stages(job, plan, err));
     sc_stage_range *ranges = sc_arena_alloc(&plan->arena, (size_t)plan->n_stages, sizeof *ranges);
     if (ranges == NULL) {
         return no_memory(err);
     }
-    SC_TRY(sc_partition_make(spec, plan->n_stages, plan->compute->rank_of_stage, by_hand, B, T,
+    SC_TRY(sc_partition_make(spec, plan->n_stages, plan->compute->rank_of_stage, by_hand, &layout,
                              ranges, err));
     SC_TRY(sc_registry_new(spec, &plan->registry, err));
     for (int s = 0; s < plan->n_stages; s++) {
         sc_plan_stage *stage = &plan->stages[s];
         stage->range = ranges[s];
-        sc_cost_flops(spec, &ranges[s], B, T, &stage->flops);
-        sc_cost_bytes(spec, &ranges[s], B, T, job->optimizer == SC_JOB_ADAMW, &stage->bytes);
+        sc_cost_flops(spec, &ranges[s], &layout, &stage->flops);
+        sc_cost_bytes(spec, &ranges[s], &layout, &stage->bytes);
         for (int i = 0; i < plan->registry->n_params; i++) {
             if (sc_registry_is_held(plan->registry, i, &ranges[s])) {
                 stage->n_params += plan->registry->params[i].n_elems;

@@ -50,8 +50,24 @@ static size_t message_slots(const sc_plan *plan, int s)
     return n;
 }
 
+/* What an action takes while it runs, beside what is live. */
+static size_t during_bytes(const sc_stage_bytes *bytes, sc_op op)
+{
+    switch (op) {
+    case SC_OP_F:
+        return bytes->act_per_mb + bytes->work_f;
+    case SC_OP_I:
+        return bytes->keep_per_mb + bytes->work_i;
+    case SC_OP_W:
+        return bytes->work_w;
+    default:
+        return bytes->keep_fused + bytes->work_b;
+    }
+}
+
 /* Workers use memory row by row: F fills an activation slot, I a keep slot, W frees both; a fused B
-   has one layer's gradients beside what is live, and then frees its slot. */
+   has one layer's gradients beside what is live, and then frees its slot. Recomputed tensors lie
+   in work space; what an action needs of it counts while the action runs. */
 static size_t peak_bytes(const sc_plan *plan, int rank)
 {
     const sc_row *row = &plan->compute->rows[rank];
@@ -60,7 +76,7 @@ static size_t peak_bytes(const sc_plan *plan, int rank)
     for (size_t i = 0; i < row->n_actions; i++) {
         const sc_stage_bytes *bytes = &plan->stages[row->actions[i].stage].bytes;
         sc_op op = row->actions[i].op;
-        size_t during = live + (op == SC_OP_B ? bytes->keep_fused : 0);
+        size_t during = live + during_bytes(bytes, op);
         if (op == SC_OP_F) {
             live += bytes->act_per_mb;
         } else if (op == SC_OP_I) {
@@ -68,7 +84,6 @@ static size_t peak_bytes(const sc_plan *plan, int rank)
         } else {
             live -= bytes->act_per_mb + (op == SC_OP_W ? bytes->keep_per_mb : 0);
         }
-        during = live > during ? live : during;
         peak = during > peak ? during : peak;
     }
     assert(live == 0);
@@ -102,8 +117,8 @@ static void add_stage(sc_plan *plan, int s)
     sum->state_bytes += bytes->params + bytes->grads + bytes->optimizer;
     sum->activation_bytes += (size_t)stage->n_act_slots * bytes->act_per_mb;
     sum->keep_bytes += (size_t)stage->n_keep_slots * bytes->keep_per_mb + bytes->keep_fused;
-    sum->buffer_bytes +=
-        bytes->scratch + message_slots(plan, s) * (bytes->message + SC_PLAN_TRAILER_BYTES);
+    sum->buffer_bytes += bytes->scratch + bytes->work +
+                         message_slots(plan, s) * (bytes->message + SC_PLAN_TRAILER_BYTES);
 }
 
 void sc_planner_memory_add(const sc_job *job, sc_plan *plan)

@@ -34,6 +34,7 @@ typedef struct sc_slice_config {
     sc_stream *stream;             // borrowed; NULL on the CPU
     int B;                         // samples a microbatch
     int T;                         // tokens a sample
+    sc_recompute recompute;        // its list is borrowed for open
     uint64_t seed;                 // initial weights
     int n_act_slots;               // microbatches that may be live: F done, B (or W) not done
     int n_keep_slots;              // microbatches that may be between I and W; 0: B only
@@ -71,8 +72,9 @@ typedef struct sc_slice_mb {
     void *dx;        // gradient message to the stage before; NULL on the first
     double loss_sum; // out, F of the last stage: sum of token losses
     int64_t n_valid; // out, F of the last stage
-    int64_t weight_ns;  // out, B: the part of it that computed weight gradients
-    size_t fused_bytes; // out, B: most that it kept for a while, from I to W of a layer
+    int64_t weight_ns;   // out, B: the part of it that computed weight gradients
+    size_t during_bytes; // out: what the action took in slots and of work space, more than what is
+                         // live before and after it; the plan adds up the same
 } sc_slice_mb;
 
 typedef struct sc_slice sc_slice;

@@ -109,9 +109,10 @@ typedef struct sc_epoch {
     sc_optim *optim;
     sc_gradnorm gradnorm;
     sc_batch_plan batch;
-    size_t message_bytes; // payload, without the trailer
-    void ***buffers;      // (n_edges)(n_slots)
-    sc_comm *comm;        // NULL when this is the only rank
+    sc_recompute recompute; // its list is the arena's
+    size_t message_bytes;   // payload, without the trailer
+    void ***buffers;        // (n_edges)(n_slots)
+    sc_comm *comm;          // NULL when this is the only rank
     sc_epoch_move *moves; // (n_moves); move i uses the channel behind the remote edges and i others
     int n_moves;
     int n_moves_left;

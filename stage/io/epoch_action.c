@@ -87,11 +87,11 @@ static size_t live_bytes(const sc_epoch *ep)
     return bytes;
 }
 
-/* An action's peak is what was live before it with what it kept meanwhile (a fused B), or what is
-   live after it (the others). */
+/* An action's peak is what was live before it with what it took meanwhile: the slot it fills and
+   its work space. */
 static void note_memory(sc_epoch *ep, size_t before, const sc_slice_mb *mb)
 {
-    size_t during = before + mb->fused_bytes;
+    size_t during = before + mb->during_bytes;
     size_t after = live_bytes(ep);
     size_t bytes = after > during ? after : during;
     ep->activation_peak = bytes > ep->activation_peak ? bytes : ep->activation_peak;

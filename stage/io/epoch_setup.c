@@ -17,6 +17,7 @@ static sc_status open_slice(sc_epoch *ep, int s, sc_err *err)
     config.backend = ep->base->backend;
     config.B = ep->batch.B;
     config.T = ep->batch.T;
+    config.recompute = ep->recompute;
     config.seed = ep->assign.seed;
     config.n_act_slots = ep->ex->n_act_slots[s];
     config.n_keep_slots = ep->ex->n_keep_slots[s];
@@ -147,7 +148,10 @@ sc_status sc_epoch_setup_close(void *ctx, uint64_t arg, sc_err *err)
 void sc_epoch_setup_bytes(const sc_epoch *ep, sc_msg_ready *out)
 {
     size_t message = ep->message_bytes + SC_EPOCH_TRAILER_BYTES;
-    bool is_adamw = strcmp(ep->assign.optimizer.name, "adamw") == 0;
+    const sc_cost_layout layout = {.B = ep->batch.B,
+                                   .T = ep->batch.T,
+                                   .is_adamw = strcmp(ep->assign.optimizer.name, "adamw") == 0,
+                                   .recompute = ep->recompute};
     out->total_bytes = 0;
     for (int e = 0; e < ep->ex->n_edges; e++) {
         out->total_bytes += (uint64_t)ep->ex->edges[e].n_slots * message;
@@ -160,11 +164,12 @@ void sc_epoch_setup_bytes(const sc_epoch *ep, sc_msg_ready *out)
         if (ep->slices[s] == NULL) {
             continue;
         }
-        sc_cost_bytes(&ep->base->spec, &range, ep->batch.B, ep->batch.T, is_adamw, &bytes);
+        sc_cost_bytes(&ep->base->spec, &range, &layout, &bytes);
         out->param_bytes += bytes.params;
         out->activation_bytes += (uint64_t)ep->ex->n_act_slots[s] * bytes.act_per_mb +
                                  (uint64_t)ep->ex->n_keep_slots[s] * bytes.keep_per_mb;
-        out->total_bytes += bytes.params + bytes.grads + bytes.optimizer + bytes.scratch;
+        out->total_bytes +=
+            bytes.params + bytes.grads + bytes.optimizer + bytes.scratch + bytes.work;
     }
     out->total_bytes += out->activation_bytes;
 }

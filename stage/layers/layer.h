@@ -30,6 +30,14 @@ typedef struct sc_layer_tape {
     size_t used_bytes; // taken so far
 } sc_layer_tape;
 
+/* Where a forward takes its tensors from, by who reads them later. The tapes may be the same one;
+   layer_recompute.c says which they are. */
+typedef struct sc_layer_tapes {
+    sc_layer_tape *both;  // I and W read it
+    sc_layer_tape *input; // only I reads it
+    sc_layer_tape *cheap; // only W reads it, and `rebuild` makes it again without a product
+} sc_layer_tapes;
+
 /* The next `bytes` of the tape, aligned. Running over is a bug: the slot's size is what the layers
    take. */
 void *sc_layer_take(sc_layer_tape *tape, size_t bytes);
@@ -77,9 +85,15 @@ typedef struct sc_layer_ops {
     const char *name;
     int n_params;
     sc_param_role roles[SC_LAYER_PARAMS_MAX]; // (n_params), the order of sc_layer.params
-    /* Reads saved->x, fills the rest of *saved, writes y (the head: mb's loss; y is NULL). */
-    sc_status (*forward)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err);
+    /* Reads saved->x, fills the rest of *saved, writes y (the head: mb's loss; y is NULL). Where an
+       MLP runs again y is NULL, and is not computed. */
+    sc_status (*forward)(const sc_layer *layer, const sc_layer_env *env,
+                         const sc_layer_tapes *tapes, sc_layer_saved *saved, sc_slice_mb *mb,
+                         void *y, sc_err *err);
+    /* Makes the forward's cheap tensors again from its others, before backward_weight: the same
+       bits, in memory of `tape`. NULL where nothing is recomputed. */
+    sc_status (*rebuild)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
+                         sc_layer_saved *saved, sc_err *err);
     /* Reads kept->dy, fills the rest of *kept, writes dx (the embedding: nothing; dx is NULL). */
     sc_status (*backward_input)(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
                                 const sc_layer_saved *saved, sc_layer_kept *kept, void *dx,
@@ -92,7 +106,8 @@ typedef struct sc_layer_ops {
 
 struct sc_layer {
     const sc_layer_ops *ops;
-    int block; // SC_PARAM_NO_BLOCK for the ends
+    int block;                   // SC_PARAM_NO_BLOCK for the ends
+    sc_recompute_kind recompute; // NONE for the ends
     sc_layer_param params[SC_LAYER_PARAMS_MAX];
 };
 
@@ -112,10 +127,14 @@ typedef struct sc_layer_norm {
     float *rstd; // (B,T)
 } sc_layer_norm;
 
-/* Takes the three tensors from the tape and computes them from x. */
-sc_status sc_layer_norm_fwd(const sc_layer_env *env, sc_layer_tape *tape, const float *x,
+/* Takes the three tensors from the tapes and computes them from x. */
+sc_status sc_layer_norm_fwd(const sc_layer_env *env, const sc_layer_tapes *tapes, const float *x,
                             const sc_layer_param *gain, const sc_layer_param *bias,
                             sc_layer_norm *out, sc_err *err);
+/* Takes y from the tape and computes it again; the statistics get the bits that they have. */
+sc_status sc_layer_norm_rebuild(const sc_layer_env *env, sc_layer_tape *tape, const float *x,
+                                const sc_layer_param *gain, const sc_layer_param *bias,
+                                sc_layer_norm *norm, sc_err *err);
 /* dx = gradient through the norm + residual (NULL: none). */
 sc_status sc_layer_norm_bwd_input(const sc_layer_env *env, const sc_layer_norm *norm,
                                   const float *x, const sc_layer_param *gain, const float *dy,
@@ -143,5 +162,21 @@ sc_status sc_layer_linear_bwd_input(const sc_layer_env *env, const sc_layer_line
                                     const float *dy, const float *pre_act, void *dx, sc_err *err);
 sc_status sc_layer_linear_bwd_weight(const sc_layer_env *env, const sc_layer_linear *linear,
                                      const float *x, const float *dy, sc_err *err);
+
+/* layer_recompute.c: tensors that are made again in the backward pass. */
+
+/* The tapes of a forward pass, when what is saved goes to `slot`. */
+sc_layer_tapes sc_layer_recompute_tapes(sc_recompute_kind kind, sc_layer_tape *slot,
+                                        sc_layer_tape *work);
+/* The forward of a fully recomputed block again, from its input in saved[0]; layers and saved are
+   attention's and the MLP's. What W reads comes to `kept`, all else to `work`; a fused B gives the
+   same tape twice. */
+sc_status sc_layer_recompute_block(const sc_layer *layers, const sc_layer_env *env,
+                                   sc_layer_tape *kept, sc_layer_tape *work, sc_layer_saved *saved,
+                                   sc_slice_mb *mb, sc_err *err);
+/* backward_weight of a layer whose cheap tensors were not saved: `rebuild` into `work`, then W. */
+sc_status sc_layer_recompute_weight(const sc_layer *layer, const sc_layer_env *env,
+                                    sc_layer_tape *work, const sc_layer_saved *saved,
+                                    const sc_layer_kept *kept, sc_err *err);
 
 #endif

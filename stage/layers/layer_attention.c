@@ -44,23 +44,25 @@ static sc_layer_norm norm_of(const sc_layer_saved *saved)
         .y = saved->at[NORM], .mean = saved->at[NORM_MEAN], .rstd = saved->at[NORM_RSTD]};
 }
 
-static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
+static sc_status forward(const sc_layer *layer, const sc_layer_env *env,
+                         const sc_layer_tapes *tapes, sc_layer_saved *saved, sc_slice_mb *mb,
+                         void *y, sc_err *err)
 {
     (void)mb;
     size_t stream_bytes = (size_t)(env->B * env->T * env->C) * sizeof(float);
     sc_layer_linear qkv = qkv_of(layer, env);
     sc_layer_linear out = out_of(layer, env);
     sc_layer_norm norm;
-    SC_TRY(sc_layer_norm_fwd(env, tape, saved->x, &layer->params[NORM_W], &layer->params[NORM_B],
+    SC_TRY(sc_layer_norm_fwd(env, tapes, saved->x, &layer->params[NORM_W], &layer->params[NORM_B],
                              &norm, err));
     saved->at[NORM] = norm.y;
     saved->at[NORM_MEAN] = norm.mean;
     saved->at[NORM_RSTD] = norm.rstd;
-    saved->at[QKV] = sc_layer_take(tape, 3 * stream_bytes);
+    saved->at[QKV] = sc_layer_take(tapes->input, 3 * stream_bytes);
     SC_TRY(sc_layer_linear_fwd(env, &qkv, norm.y, NULL, saved->at[QKV], NULL, err));
-    saved->at[ATTENTION] = sc_layer_take(tape, stream_bytes);
-    saved->at[LSE] = sc_layer_take(tape, (size_t)(env->B * env->n_head * env->T) * sizeof(float));
+    saved->at[ATTENTION] = sc_layer_take(tapes->both, stream_bytes);
+    saved->at[LSE] =
+        sc_layer_take(tapes->input, (size_t)(env->B * env->n_head * env->T) * sizeof(float));
     const sc_attention_fwd_args args = {
         .dtype = SC_DTYPE_F32,
         .B = env->B,
@@ -74,6 +76,16 @@ static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_laye
     };
     SC_TRY(env->be->attention_fwd(env->be, env->stream, &args, err));
     return sc_layer_linear_fwd(env, &out, saved->at[ATTENTION], saved->x, y, NULL, err);
+}
+
+static sc_status rebuild(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
+                         sc_layer_saved *saved, sc_err *err)
+{
+    sc_layer_norm norm = norm_of(saved);
+    SC_TRY(sc_layer_norm_rebuild(env, tape, saved->x, &layer->params[NORM_W],
+                                 &layer->params[NORM_B], &norm, err));
+    saved->at[NORM] = norm.y;
+    return SC_OK;
 }
 
 static sc_status backward_input(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
@@ -129,6 +141,7 @@ const sc_layer_ops sc_layer_attention_ops = {
               [OUT_W] = SC_PARAM_ATTN_OUT_W,
               [OUT_B] = SC_PARAM_ATTN_OUT_B},
     .forward = forward,
+    .rebuild = rebuild,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
 };

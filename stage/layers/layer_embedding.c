@@ -9,12 +9,13 @@ enum {
     TOKENS // saved: (B,T) int32
 };
 
-static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
+static sc_status forward(const sc_layer *layer, const sc_layer_env *env,
+                         const sc_layer_tapes *tapes, sc_layer_saved *saved, sc_slice_mb *mb,
+                         void *y, sc_err *err)
 {
     /* The batch's tokens are borrowed for this call; W needs them much later. */
     size_t bytes = (size_t)(env->B * env->T) * sizeof *mb->tokens;
-    int32_t *tokens = sc_layer_take(tape, bytes);
+    int32_t *tokens = sc_layer_take(tapes->both, bytes);
     saved->at[TOKENS] = tokens;
     SC_TRY(env->be->copy_to_device(env->be, env->stream, tokens, mb->tokens, bytes, err));
     const sc_embed_fwd_args args = {

@@ -34,19 +34,20 @@ static sc_layer_norm norm_of(const sc_layer_saved *saved)
 
 /* The loss's gradient is made in place at once: there is no better moment, and I and W then find
    dlogits where the logits were. */
-static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
+static sc_status forward(const sc_layer *layer, const sc_layer_env *env,
+                         const sc_layer_tapes *tapes, sc_layer_saved *saved, sc_slice_mb *mb,
+                         void *y, sc_err *err)
 {
     (void)y;
     size_t n_rows = (size_t)(env->B * env->T);
     sc_layer_linear head = head_of(layer, env);
     sc_layer_norm norm;
-    SC_TRY(sc_layer_norm_fwd(env, tape, saved->x, &layer->params[NORM_W], &layer->params[NORM_B],
+    SC_TRY(sc_layer_norm_fwd(env, tapes, saved->x, &layer->params[NORM_W], &layer->params[NORM_B],
                              &norm, err));
     saved->at[NORM] = norm.y;
     saved->at[NORM_MEAN] = norm.mean;
     saved->at[NORM_RSTD] = norm.rstd;
-    saved->at[LOGITS] = sc_layer_take(tape, n_rows * (size_t)env->V * sizeof(float));
+    saved->at[LOGITS] = sc_layer_take(tapes->both, n_rows * (size_t)env->V * sizeof(float));
     SC_TRY(sc_layer_linear_fwd(env, &head, norm.y, NULL, saved->at[LOGITS], NULL, err));
     SC_TRY(env->be->copy_to_device(env->be, env->stream, env->targets, mb->targets,
                                    n_rows * sizeof *mb->targets, err));

@@ -43,23 +43,37 @@ static sc_layer_norm norm_of(const sc_layer_saved *saved)
         .y = saved->at[NORM], .mean = saved->at[NORM_MEAN], .rstd = saved->at[NORM_RSTD]};
 }
 
-static sc_status forward(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
-                         sc_layer_saved *saved, sc_slice_mb *mb, void *y, sc_err *err)
+static sc_status forward(const sc_layer *layer, const sc_layer_env *env,
+                         const sc_layer_tapes *tapes, sc_layer_saved *saved, sc_slice_mb *mb,
+                         void *y, sc_err *err)
 {
     (void)mb;
     size_t inner_bytes = (size_t)(env->B * env->T * env->inner) * sizeof(float);
     sc_layer_linear fc = fc_of(layer, env);
     sc_layer_linear out = out_of(layer, env);
     sc_layer_norm norm;
-    SC_TRY(sc_layer_norm_fwd(env, tape, saved->x, &layer->params[NORM_W], &layer->params[NORM_B],
+    SC_TRY(sc_layer_norm_fwd(env, tapes, saved->x, &layer->params[NORM_W], &layer->params[NORM_B],
                              &norm, err));
     saved->at[NORM] = norm.y;
     saved->at[NORM_MEAN] = norm.mean;
     saved->at[NORM_RSTD] = norm.rstd;
-    saved->at[FC] = sc_layer_take(tape, inner_bytes);
-    saved->at[GELU] = sc_layer_take(tape, inner_bytes);
+    saved->at[FC] = sc_layer_take(tapes->both, inner_bytes);
+    saved->at[GELU] = sc_layer_take(tapes->cheap, inner_bytes);
     SC_TRY(sc_layer_linear_fwd(env, &fc, norm.y, NULL, saved->at[FC], saved->at[GELU], err));
-    return sc_layer_linear_fwd(env, &out, saved->at[GELU], saved->x, y, NULL, err);
+    return y == NULL ? SC_OK
+                     : sc_layer_linear_fwd(env, &out, saved->at[GELU], saved->x, y, NULL, err);
+}
+
+static sc_status rebuild(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
+                         sc_layer_saved *saved, sc_err *err)
+{
+    int64_t n = env->B * env->T * env->inner;
+    sc_layer_norm norm = norm_of(saved);
+    SC_TRY(sc_layer_norm_rebuild(env, tape, saved->x, &layer->params[NORM_W],
+                                 &layer->params[NORM_B], &norm, err));
+    saved->at[NORM] = norm.y;
+    saved->at[GELU] = sc_layer_take(tape, (size_t)n * sizeof(float));
+    return env->be->gelu(env->be, env->stream, saved->at[GELU], saved->at[FC], n, err);
 }
 
 static sc_status backward_input(const sc_layer *layer, const sc_layer_env *env, sc_layer_tape *tape,
@@ -102,6 +116,7 @@ const sc_layer_ops sc_layer_mlp_ops = {
               [OUT_W] = SC_PARAM_FC_OUT_W,
               [OUT_B] = SC_PARAM_FC_OUT_B},
     .forward = forward,
+    .rebuild = rebuild,
     .backward_input = backward_input,
     .backward_weight = backward_weight,
 };

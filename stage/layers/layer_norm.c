@@ -1,13 +1,8 @@
 #include "stage/layers/layer.h"
 
-sc_status sc_layer_norm_fwd(const sc_layer_env *env, sc_layer_tape *tape, const float *x,
-                            const sc_layer_param *gain, const sc_layer_param *bias,
-                            sc_layer_norm *out, sc_err *err)
+static sc_status compute(const sc_layer_env *env, const float *x, const sc_layer_param *gain,
+                         const sc_layer_param *bias, const sc_layer_norm *out, sc_err *err)
 {
-    size_t n_rows = (size_t)(env->B * env->T);
-    out->y = sc_layer_take(tape, n_rows * (size_t)env->C * sizeof *out->y);
-    out->mean = sc_layer_take(tape, n_rows * sizeof *out->mean);
-    out->rstd = sc_layer_take(tape, n_rows * sizeof *out->rstd);
     const sc_norm_fwd_args args = {
         .dtype = SC_DTYPE_F32,
         .N = env->B * env->T,
@@ -21,6 +16,30 @@ sc_status sc_layer_norm_fwd(const sc_layer_env *env, sc_layer_tape *tape, const 
         .rstd = out->rstd,
     };
     return env->be->norm_fwd(env->be, env->stream, &args, err);
+}
+
+static float *take_output(const sc_layer_env *env, sc_layer_tape *tape)
+{
+    return sc_layer_take(tape, (size_t)(env->B * env->T * env->C) * sizeof(float));
+}
+
+sc_status sc_layer_norm_fwd(const sc_layer_env *env, const sc_layer_tapes *tapes, const float *x,
+                            const sc_layer_param *gain, const sc_layer_param *bias,
+                            sc_layer_norm *out, sc_err *err)
+{
+    size_t n_rows = (size_t)(env->B * env->T);
+    out->y = take_output(env, tapes->cheap);
+    out->mean = sc_layer_take(tapes->both, n_rows * sizeof *out->mean);
+    out->rstd = sc_layer_take(tapes->both, n_rows * sizeof *out->rstd);
+    return compute(env, x, gain, bias, out, err);
+}
+
+sc_status sc_layer_norm_rebuild(const sc_layer_env *env, sc_layer_tape *tape, const float *x,
+                                const sc_layer_param *gain, const sc_layer_param *bias,
+                                sc_layer_norm *norm, sc_err *err)
+{
+    norm->y = take_output(env, tape);
+    return compute(env, x, gain, bias, norm, err);
 }
 
 sc_status sc_layer_norm_bwd_input(const sc_layer_env *env, const sc_layer_norm *norm,

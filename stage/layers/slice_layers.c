@@ -28,12 +28,19 @@ typedef struct sc_slice_layers {
     char *keep;            // (n_keep_slots)(keep_bytes)
     char *fused;           // one layer's keep and two gradients
     char *scratch;         // behind env's pointers
+    char *work;            // recomputed tensors of one block
     size_t act_bytes;      // of one slot
     size_t keep_bytes;     // of one slot
     size_t fused_bytes;    // of fused, in all
+    size_t work_bytes;     // of work
     sc_layer_saved *saved; // (n_act_slots)(n_layers)
     sc_layer_kept *kept;   // (n_keep_slots)(n_layers)
 } sc_slice_layers;
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
 
 static size_t stream_bytes(const sc_slice_layers *self)
 {
@@ -44,6 +51,11 @@ static sc_layer_tape act_tape(const sc_slice_layers *self, int slot)
 {
     return (sc_layer_tape){.base = self->act + (size_t)slot * self->act_bytes,
                            .capacity_bytes = self->act_bytes};
+}
+
+static sc_layer_tape work_tape(const sc_slice_layers *self)
+{
+    return (sc_layer_tape){.base = self->work, .capacity_bytes = self->work_bytes};
 }
 
 static sc_layer_saved *saved_of(const sc_slice_layers *self, int slot)
@@ -82,12 +94,19 @@ static sc_status keep_message(const sc_slice_layers *self, const void *message, 
     return be->copy_to_device(be, self->env.stream, copy, message, stream_bytes(self), err);
 }
 
+/* An MLP whose block's tensors are not saved, attention's being in the work space before it. */
+static bool is_end_of_full(const sc_layer *layer)
+{
+    return layer->recompute == SC_RECOMPUTE_FULL && layer->ops == &sc_layer_mlp_ops;
+}
+
 /* Where a layer's output goes: the next layer's input, or the message. */
 static float *output_of(const sc_slice_layers *self, int layer, sc_layer_tape *tape,
-                        const sc_slice_mb *mb)
+                        sc_layer_tape *work, const sc_slice_mb *mb)
 {
     if (layer + 1 < self->n_layers) {
-        return sc_layer_take(tape, stream_bytes(self));
+        bool is_again = is_end_of_full(&self->layers[layer + 1]);
+        return sc_layer_take(is_again ? work : tape, stream_bytes(self));
     }
     assert(self->config.range.has_head || mb->y != NULL);
     return self->config.range.has_head ? NULL : mb->y;
@@ -99,19 +118,55 @@ static sc_status forward(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
     SC_TRY(sc_slots_check_f(&self->slots, mb, err));
     sc_layer_tape tape = act_tape(self, mb->act_slot);
     sc_layer_saved *saved = saved_of(self, mb->act_slot);
+    sc_layer_tape work = work_tape(self);
+    size_t most_work = 0;
     const float *x = NULL;
     if (!self->config.range.has_embed) {
         SC_TRY(keep_message(self, mb->x, &tape, &x, err));
     }
     for (int i = 0; i < self->n_layers; i++) {
         const sc_layer *layer = &self->layers[i];
+        const sc_layer_tapes tapes = sc_layer_recompute_tapes(layer->recompute, &tape, &work);
         SC_TRY(check_abort(self, err));
-        float *y = output_of(self, i, &tape, mb);
+        work.used_bytes = is_end_of_full(layer) ? work.used_bytes : 0;
+        float *y = output_of(self, i, &tape, &work, mb);
         saved[i].x = x;
-        SC_TRY(layer->ops->forward(layer, &self->env, &tape, &saved[i], mb, y, err));
+        SC_TRY(layer->ops->forward(layer, &self->env, &tapes, &saved[i], mb, y, err));
+        most_work = larger(work.used_bytes, most_work);
         x = y;
     }
+    mb->during_bytes = tape.used_bytes + most_work;
     sc_slots_end_f(&self->slots, mb, tape.used_bytes);
+    return SC_OK;
+}
+
+/* Before I of a layer: the whole block's forward again, when its MLP is next. */
+static sc_status prepare_input(const sc_slice_layers *self, int i, sc_layer_tape *kept,
+                               sc_layer_tape *work, sc_layer_saved *saved, sc_slice_mb *mb,
+                               sc_err *err)
+{
+    if (!is_end_of_full(&self->layers[i])) {
+        return SC_OK;
+    }
+    assert(i > 0);
+    work->used_bytes = 0;
+    return sc_layer_recompute_block(&self->layers[i - 1], &self->env, kept, work, &saved[i - 1], mb,
+                                    err);
+}
+
+/* W within B: a full block's tensors were all made again for I. */
+static sc_status weight_of_fused(const sc_slice_layers *self, int i, sc_layer_tape *work,
+                                 const sc_layer_saved *saved, const sc_layer_kept *kept,
+                                 int64_t *weight_ns, sc_err *err)
+{
+    const sc_layer *layer = &self->layers[i];
+    int64_t begin_ns = now_ns();
+    if (layer->recompute == SC_RECOMPUTE_SELECTIVE) {
+        SC_TRY(sc_layer_recompute_weight(layer, &self->env, work, saved, kept, err));
+    } else {
+        SC_TRY(layer->ops->backward_weight(layer, &self->env, saved, kept, err));
+    }
+    *weight_ns += now_ns() - begin_ns;
     return SC_OK;
 }
 
@@ -120,15 +175,17 @@ static sc_status backward(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
 {
     sc_slice_layers *self = (sc_slice_layers *)slice;
     SC_TRY(sc_slots_check_b(&self->slots, mb, err));
-    const sc_layer_saved *saved = saved_of(self, mb->act_slot);
+    sc_layer_saved *saved = saved_of(self, mb->act_slot);
+    sc_layer_tape work = work_tape(self);
     sc_layer_tape tape = {.base = self->fused, .capacity_bytes = self->fused_bytes};
     float *gradients[2];
     gradients[0] = sc_layer_take(&tape, stream_bytes(self));
     gradients[1] = sc_layer_take(&tape, stream_bytes(self));
     const size_t layer_begin = tape.used_bytes;
     const float *dy = self->config.range.has_head ? NULL : mb->dy;
-    int64_t weight_ns = 0;
-    mb->fused_bytes = 0;
+    size_t most_kept = 0;
+    size_t most_work = 0;
+    mb->weight_ns = 0;
     assert(self->config.range.has_head || mb->dy != NULL);
     assert(self->config.range.has_embed || mb->dx != NULL);
     for (int i = self->n_layers - 1; i >= 0; i--) {
@@ -137,14 +194,14 @@ static sc_status backward(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
         float *dx = i > 0 ? gradients[i % 2] : mb->dx;
         tape.used_bytes = layer_begin;
         SC_TRY(check_abort(self, err));
+        SC_TRY(prepare_input(self, i, &work, &work, saved, mb, err));
         SC_TRY(layer->ops->backward_input(layer, &self->env, &tape, &saved[i], &kept, dx, err));
-        mb->fused_bytes = tape.used_bytes > mb->fused_bytes ? tape.used_bytes : mb->fused_bytes;
-        int64_t begin_ns = now_ns();
-        SC_TRY(layer->ops->backward_weight(layer, &self->env, &saved[i], &kept, err));
-        weight_ns += now_ns() - begin_ns;
+        SC_TRY(weight_of_fused(self, i, &work, &saved[i], &kept, &mb->weight_ns, err));
+        most_kept = larger(tape.used_bytes, most_kept);
+        most_work = larger(work.used_bytes, most_work);
         dy = dx;
     }
-    mb->weight_ns = weight_ns;
+    mb->during_bytes = most_kept + most_work;
     sc_slots_end_b(&self->slots, mb);
     return SC_OK;
 }
@@ -153,8 +210,10 @@ static sc_status backward_input(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
 {
     sc_slice_layers *self = (sc_slice_layers *)slice;
     SC_TRY(sc_slots_check_i(&self->slots, mb, err));
-    const sc_layer_saved *saved = saved_of(self, mb->act_slot);
+    sc_layer_saved *saved = saved_of(self, mb->act_slot);
     sc_layer_kept *kept = kept_of(self, mb->keep_slot);
+    sc_layer_tape work = work_tape(self);
+    size_t most_work = 0;
     sc_layer_tape tape = {.base = self->keep + (size_t)mb->keep_slot * self->keep_bytes,
                           .capacity_bytes = self->keep_bytes};
     const float *dy = NULL;
@@ -167,9 +226,12 @@ static sc_status backward_input(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
         float *dx = i > 0 ? sc_layer_take(&tape, stream_bytes(self)) : mb->dx;
         kept[i].dy = dy;
         SC_TRY(check_abort(self, err));
+        SC_TRY(prepare_input(self, i, &tape, &work, saved, mb, err));
         SC_TRY(layer->ops->backward_input(layer, &self->env, &tape, &saved[i], &kept[i], dx, err));
+        most_work = larger(work.used_bytes, most_work);
         dy = dx;
     }
+    mb->during_bytes = tape.used_bytes + most_work;
     sc_slots_end_i(&self->slots, mb, tape.used_bytes);
     return SC_OK;
 }
@@ -180,10 +242,17 @@ static sc_status backward_weight(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
     SC_TRY(sc_slots_check_w(&self->slots, mb, err));
     const sc_layer_saved *saved = saved_of(self, mb->act_slot);
     const sc_layer_kept *kept = kept_of(self, mb->keep_slot);
+    sc_layer_tape work = work_tape(self);
+    mb->during_bytes = 0;
     for (int i = self->n_layers - 1; i >= 0; i--) {
         const sc_layer *layer = &self->layers[i];
         SC_TRY(check_abort(self, err));
-        SC_TRY(layer->ops->backward_weight(layer, &self->env, &saved[i], &kept[i], err));
+        if (layer->recompute != SC_RECOMPUTE_NONE) {
+            SC_TRY(sc_layer_recompute_weight(layer, &self->env, &work, &saved[i], &kept[i], err));
+        } else {
+            SC_TRY(layer->ops->backward_weight(layer, &self->env, &saved[i], &kept[i], err));
+        }
+        mb->during_bytes = larger(work.used_bytes, mb->during_bytes);
     }
     sc_slots_end_w(&self->slots, mb);
     return SC_OK;
@@ -253,6 +322,7 @@ static void close_slice(sc_slice **slice)
     if (self == NULL) {
         return;
     }
+    release(self, self->work);
     release(self, self->scratch);
     release(self, self->fused);
     release(self, self->keep);
@@ -282,6 +352,8 @@ static void add_layer(sc_slice_layers *self, const sc_layer_ops *ops, int block)
     sc_layer *layer = &self->layers[self->n_layers++];
     layer->ops = ops;
     layer->block = block;
+    layer->recompute = block == SC_PARAM_NO_BLOCK ? SC_RECOMPUTE_NONE
+                                                  : sc_recompute_of(&self->config.recompute, block);
     for (int i = 0; i < ops->n_params; i++) {
         const sc_slice_param *p = sc_layer_weights_find(&self->weights, ops->roles[i], block);
         assert(p != NULL);
@@ -338,15 +410,18 @@ static sc_status allocate(sc_slice_layers *self, sc_err *err)
 {
     const sc_slice_config *config = &self->config;
     sc_stage_bytes bytes;
-    sc_cost_bytes(config->spec, &config->range, config->B, config->T, false, &bytes);
+    const sc_cost_layout layout = {.B = config->B, .T = config->T, .recompute = config->recompute};
+    sc_cost_bytes(config->spec, &config->range, &layout, &bytes);
     self->act_bytes = bytes.act_per_mb;
     self->keep_bytes = bytes.keep_per_mb;
     self->fused_bytes = bytes.keep_fused;
+    self->work_bytes = bytes.work;
     size_t act = (size_t)config->n_act_slots * self->act_bytes;
     size_t keep = (size_t)config->n_keep_slots * self->keep_bytes;
     SC_TRY(grow(self, act, &self->act, err));
     SC_TRY(grow(self, keep, &self->keep, err));
     SC_TRY(grow(self, self->fused_bytes, &self->fused, err));
+    SC_TRY(grow(self, self->work_bytes, &self->work, err));
     return allocate_scratch(self, bytes.scratch, err);
 }
 

@@ -172,7 +172,8 @@ static void test_head_gets_its_counted_share(void **state)
     rig r = open_rig(MODEL_JOB, "model.n_layer=16", 40, 48, 24);
     const sc_stage_range head = {.has_head = true};
     sc_stage_flops flops;
-    sc_cost_flops(&r.job->model, &head, r.job->micro_batch_size, r.job->sequence_length, &flops);
+    const sc_cost_layout layout = sc_job_layout(r.job);
+    sc_cost_flops(&r.job->model, &head, &layout, &flops);
     const sc_plan_stage *last = &r.measured->stages[P - 1];
     int n_blocks = last->range.block_end - last->range.block_begin;
     double head_f = 40 * flops.forward / last->flops.forward;

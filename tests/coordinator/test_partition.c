@@ -21,6 +21,8 @@ enum {
     ITEMS_MAX = 12
 };
 
+static const sc_cost_layout LAYOUT = {.B = 2, .T = 32};
+
 static double largest_run(const double *costs, const int *counts, int n_stages)
 {
     double largest = 0;
@@ -121,7 +123,7 @@ static void test_ends_are_where_they_belong(void **state)
     sc_model_spec spec = small_spec(64);
     for (int n_stages = 1; n_stages <= 6; n_stages++) {
         sc_stage_range ranges[6];
-        assert_int_equal(sc_partition_make(&spec, n_stages, NULL, NULL, 2, 32, ranges, NULL),
+        assert_int_equal(sc_partition_make(&spec, n_stages, NULL, NULL, &LAYOUT, ranges, NULL),
                          SC_OK);
         int at = 0;
         for (int s = 0; s < n_stages; s++) {
@@ -141,7 +143,7 @@ static void test_a_heavy_head_gets_fewer_blocks(void **state)
     // The head's product 2 N C V equals that of 2 blocks of 2 N C 12 C (and attention).
     sc_model_spec spec = small_spec(2 * 12 * 64);
     sc_stage_range ranges[2];
-    assert_int_equal(sc_partition_make(&spec, 2, NULL, NULL, 2, 32, ranges, NULL), SC_OK);
+    assert_int_equal(sc_partition_make(&spec, 2, NULL, NULL, &LAYOUT, ranges, NULL), SC_OK);
     assert_int_equal(ranges[0].block_end, 4);
     assert_int_equal(ranges[1].block_end, 6);
 }
@@ -224,7 +226,7 @@ static void test_a_v_of_six_blocks_is_even(void **state)
     sc_model_spec spec = small_spec(64);
     const int ranks[] = {0, 1, 1, 0};
     sc_stage_range ranges[4];
-    assert_int_equal(sc_partition_make(&spec, 4, ranks, NULL, 2, 32, ranges, NULL), SC_OK);
+    assert_int_equal(sc_partition_make(&spec, 4, ranks, NULL, &LAYOUT, ranges, NULL), SC_OK);
     int n_first = ranges[0].block_end + ranges[3].block_end - ranges[3].block_begin;
     assert_int_equal(n_first, 3);
 }
@@ -235,7 +237,7 @@ static void test_layers_by_hand_are_taken_as_they_are(void **state)
     sc_model_spec spec = small_spec(64);
     const int by_hand[] = {1, 4, 1};
     sc_stage_range ranges[3];
-    assert_int_equal(sc_partition_make(&spec, 3, NULL, by_hand, 2, 32, ranges, NULL), SC_OK);
+    assert_int_equal(sc_partition_make(&spec, 3, NULL, by_hand, &LAYOUT, ranges, NULL), SC_OK);
     assert_int_equal(ranges[1].block_begin, 1);
     assert_int_equal(ranges[1].block_end, 5);
 }
@@ -246,7 +248,7 @@ static void test_more_stages_than_layers_is_refused(void **state)
     sc_model_spec spec = small_spec(64);
     sc_stage_range ranges[7];
     sc_err err = {0};
-    assert_int_equal(sc_partition_make(&spec, 7, NULL, NULL, 2, 32, ranges, &err), SC_INVALID);
+    assert_int_equal(sc_partition_make(&spec, 7, NULL, NULL, &LAYOUT, ranges, &err), SC_INVALID);
     assert_string_equal(err.text, "7 stages are more than the model's 6 layers");
 }
 

@@ -85,7 +85,8 @@ static void test_bytes_add_up(void **state)
         const sc_plan_rank *rank = &plan->ranks[r];
         const sc_plan_stage *stage = &plan->stages[r];
         sc_stage_bytes bytes;
-        sc_cost_bytes(&job->model, &stage->range, 2, 32, true, &bytes);
+        sc_cost_bytes(&job->model, &stage->range,
+                      &(sc_cost_layout){.B = 2, .T = 32, .is_adamw = true}, &bytes);
         assert_int_equal(bytes.message, 2 * 32 * 64 * 4);
         assert_int_equal(rank->state_bytes, bytes.params + bytes.grads + bytes.optimizer);
         assert_int_equal(rank->activation_bytes, (size_t)(3 - r) * bytes.act_per_mb);

@@ -22,7 +22,7 @@ static void flops_are_six_per_weight(void **state)
     sc_model_spec spec = gpt2();
     const sc_stage_range whole = {0, 12, true, true};
     sc_stage_flops f;
-    sc_cost_flops(&spec, &whole, 4, 64, &f);
+    sc_cost_flops(&spec, &whole, &(sc_cost_layout){.B = 4, .T = 64}, &f);
     double N = 4 * 64;
     double weights = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
     double scores = 12 * 2 * N * 64 * 768;
@@ -39,8 +39,10 @@ static void stages_add_up(void **state)
     const sc_stage_range whole = {0, 12, true, true};
     sc_stage_flops all;
     sc_stage_bytes all_bytes;
-    sc_cost_flops(&spec, &whole, 2, 32, &all);
-    sc_cost_bytes(&spec, &whole, 2, 32, true, &all_bytes);
+    const sc_cost_layout adamw = {.B = 2, .T = 32, .is_adamw = true};
+    const sc_cost_layout sgd = {.B = 2, .T = 32};
+    sc_cost_flops(&spec, &whole, &adamw, &all);
+    sc_cost_bytes(&spec, &whole, &adamw, &all_bytes);
     const size_t wte = (size_t)50257 * 768 * 4;
     assert_int_equal(all_bytes.params, (size_t)124439808 * 4);
     assert_int_equal(all_bytes.grads, all_bytes.params + wte);
@@ -56,8 +58,8 @@ static void stages_add_up(void **state)
         for (int s = 0; s < 2; s++) {
             sc_stage_flops f;
             sc_stage_bytes b;
-            sc_cost_flops(&spec, &ranges[s], 2, 32, &f);
-            sc_cost_bytes(&spec, &ranges[s], 2, 32, false, &b);
+            sc_cost_flops(&spec, &ranges[s], &sgd, &f);
+            sc_cost_bytes(&spec, &ranges[s], &sgd, &b);
             flops += f.forward + f.backward_input + f.backward_weight;
             grads += b.grads;
             params += b.params;

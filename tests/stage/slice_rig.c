@@ -16,6 +16,16 @@ typedef struct sc_rig_action {
     int mb;
 } sc_rig_action;
 
+static const int SOME_BLOCKS[] = {0, 2};
+
+const sc_recompute sc_slice_rig_recomputes[SC_RIG_RECOMPUTES] = {
+    {.kind = SC_RECOMPUTE_NONE},
+    {.kind = SC_RECOMPUTE_SELECTIVE},
+    {.kind = SC_RECOMPUTE_FULL},
+    {.kind = SC_RECOMPUTE_BLOCKS, .blocks = SOME_BLOCKS, .n_blocks = 2}};
+
+static const char OPS[] = "FBIW";
+
 typedef struct sc_rig_row {
     sc_rig_action actions[3 * SC_RIG_MB_MAX];
     int n_actions;
@@ -111,6 +121,7 @@ static void open_slice(sc_rig *rig, int stage, int block_begin)
         .backend = config->backend,
         .B = config->B,
         .T = config->T,
+        .recompute = config->recompute,
         .seed = 42,
         .n_act_slots = rig->n_act[stage],
         .n_keep_slots = rig->n_keep[stage],
@@ -122,6 +133,12 @@ static void open_slice(sc_rig *rig, int stage, int block_begin)
     if (status != SC_OK) {
         fail_msg("%s", err.text);
     }
+}
+
+sc_cost_layout sc_slice_rig_layout(const sc_rig_config *config)
+{
+    return (sc_cost_layout){
+        .B = config->B, .T = config->T, .is_adamw = true, .recompute = config->recompute};
 }
 
 static void *allocate(size_t bytes)
@@ -290,6 +307,8 @@ static sc_status execute(sc_rig *rig, sc_rig_flight *flight, uint64_t step, int 
         flight->is_backward[stage][action.mb] = true;
         spoil(rig, mb.dy);
     }
+    size_t *during = &rig->during_bytes[stage][strchr(OPS, action.op) - OPS];
+    *during = mb.during_bytes > *during ? mb.during_bytes : *during;
     size_t bytes = slice->ops->activation_bytes(slice);
     rig->peak_bytes[stage] = bytes > rig->peak_bytes[stage] ? bytes : rig->peak_bytes[stage];
     return SC_OK;

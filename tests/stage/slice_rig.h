@@ -15,7 +15,9 @@
 enum {
     SC_RIG_STAGES_MAX = 8,
     SC_RIG_MB_MAX = 16,
-    SC_RIG_SLOTS_MAX = SC_RIG_MB_MAX
+    SC_RIG_SLOTS_MAX = SC_RIG_MB_MAX,
+    SC_RIG_OPS = 4,       // F, B, I, W
+    SC_RIG_RECOMPUTES = 4 // none, selective, full, and full for blocks 0 and 2
 };
 
 typedef enum sc_rig_order {
@@ -34,6 +36,7 @@ typedef struct sc_rig_config {
     int T;
     int n_mb;
     sc_rig_order order;
+    sc_recompute recompute;
     sc_backend *backend; // borrowed
     bool is_paced;
     const atomic_bool *is_aborted; // or NULL
@@ -53,10 +56,16 @@ typedef struct sc_rig {
     uint64_t *sample_ids;          // (n_mb,B)
     double losses[SC_RIG_MB_MAX];
     int64_t n_valid[SC_RIG_MB_MAX];
-    int64_t weight_ns[SC_RIG_STAGES_MAX]; // of every B, added up
-    size_t peak_bytes[SC_RIG_STAGES_MAX]; // activation_bytes, the largest seen
+    int64_t weight_ns[SC_RIG_STAGES_MAX];               // of every B, added up
+    size_t peak_bytes[SC_RIG_STAGES_MAX];               // activation_bytes, the largest seen
+    size_t during_bytes[SC_RIG_STAGES_MAX][SC_RIG_OPS]; // of F, B, I, W, the largest seen
     float loss_scale;
 } sc_rig;
+
+extern const sc_recompute sc_slice_rig_recomputes[SC_RIG_RECOMPUTES];
+
+/* What cost.h counts of it, with AdamW. */
+sc_cost_layout sc_slice_rig_layout(const sc_rig_config *config);
 
 /* Opens slices and buffers; tokens are made from a fixed seed, one target in nine is ignored. A
    failure fails the test. */

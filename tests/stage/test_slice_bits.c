@@ -164,6 +164,22 @@ static void every_order_agrees(void **state)
     }
 }
 
+/* What is made again has the bits that it had, for every order and split. */
+static void recomputing_agrees(void **state)
+{
+    (void)state;
+    static const int splits[][SC_RIG_STAGES_MAX + 1] = {{1, 4}, {2, 1, 3}, {4, 1, 1, 1, 1}};
+    const sc_rig_config reference = make_config(true, 4);
+    for (int i = 0; i < 3 * SC_RIG_ORDER_COUNT * (SC_RIG_RECOMPUTES - 1); i++) {
+        sc_rig_config config = reference;
+        config.n_stages = splits[i % 3][0];
+        memcpy(config.blocks, &splits[i % 3][1], sizeof config.blocks);
+        config.order = (sc_rig_order)(i / 3 % SC_RIG_ORDER_COUNT);
+        config.recompute = sc_slice_rig_recomputes[1 + i / 3 / SC_RIG_ORDER_COUNT];
+        compare(&reference, &config);
+    }
+}
+
 /* A fused B says how long W took of it. */
 static void weight_time_is_measured(void **state)
 {
@@ -186,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(splits_and_orders_agree),
         cmocka_unit_test(every_order_agrees),
+        cmocka_unit_test(recomputing_agrees),
         cmocka_unit_test(weight_time_is_measured),
     };
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);

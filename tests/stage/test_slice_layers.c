@@ -93,14 +93,29 @@ static size_t expected_open_bytes(const sc_rig *rig, int stage)
 {
     const sc_rig_config *c = &rig->config;
     sc_stage_bytes b;
-    sc_cost_bytes(&c->spec, &rig->ranges[stage], c->B, c->T, true, &b);
+    const sc_cost_layout layout = sc_slice_rig_layout(c);
+    sc_cost_bytes(&c->spec, &rig->ranges[stage], &layout, &b);
     size_t attention =
         c->blocks[stage] == 0
             ? 0
             : cpu->attention_scratch_bytes(cpu, c->B, c->T, c->spec.n_embd, c->spec.n_head);
     assert_int_equal(rig->slices[stage]->message_bytes, b.message);
     return b.params + b.grads + (size_t)rig->n_act[stage] * b.act_per_mb +
-           (size_t)rig->n_keep[stage] * b.keep_per_mb + b.keep_fused + b.scratch + attention;
+           (size_t)rig->n_keep[stage] * b.keep_per_mb + b.keep_fused + b.scratch + b.work +
+           attention;
+}
+
+/* What an action has in use while it runs: the slot that it fills, and work space. */
+static void expect_during_bytes(const sc_rig *rig, int stage, const sc_stage_bytes *b)
+{
+    const size_t *during = rig->during_bytes[stage];
+    assert_int_equal(during[0], b->act_per_mb + b->work_f);
+    if (rig->n_keep[stage] == 0) {
+        assert_int_equal(during[1], b->keep_fused + b->work_b);
+        return;
+    }
+    assert_int_equal(during[2], b->keep_per_mb + b->work_i);
+    assert_int_equal(during[3], b->work_w);
 }
 
 /* What open allocates is what cost says; a step allocates nothing; the layers' own count of what
@@ -109,12 +124,14 @@ static void bytes_are_as_counted(void **state)
 {
     (void)state;
     static const int splits[][5] = {{1, 3}, {2, 1, 2}, {3, 0, 3, 0}, {3, 1, 1, 1}};
-    for (int i = 0; i < 4 * 2 * SC_RIG_ORDER_COUNT; i++) {
+    const int n_layouts = 4 * 2 * SC_RIG_ORDER_COUNT;
+    for (int i = 0; i < n_layouts * SC_RIG_RECOMPUTES; i++) {
         const int *split = splits[i % 4];
         sc_rig_config config =
             make_config(i / 4 % 2 == 0, 4, (sc_rig_order)(i / 8 % SC_RIG_ORDER_COUNT));
         config.n_stages = split[0];
         memcpy(config.blocks, split + 1, 4 * sizeof *split);
+        config.recompute = sc_slice_rig_recomputes[i / n_layouts];
         (void)setup(NULL);
         sc_rig rig;
         sc_rig_optim optim;
@@ -130,9 +147,11 @@ static void bytes_are_as_counted(void **state)
         size_t optimizer_bytes = 0;
         for (int s = 0; s < config.n_stages; s++) {
             sc_stage_bytes b;
-            sc_cost_bytes(&config.spec, &rig.ranges[s], config.B, config.T, true, &b);
+            const sc_cost_layout layout = sc_slice_rig_layout(&config);
+            sc_cost_bytes(&config.spec, &rig.ranges[s], &layout, &b);
             size_t keep = (size_t)rig.n_keep[s] * b.keep_per_mb;
             assert_int_equal(rig.peak_bytes[s], (size_t)rig.n_act[s] * b.act_per_mb + keep);
+            expect_during_bytes(&rig, s, &b);
             assert_int_equal(rig.slices[s]->ops->activation_bytes(rig.slices[s]), 0);
             optimizer_bytes += b.optimizer;
         }
