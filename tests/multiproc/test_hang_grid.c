@@ -48,6 +48,11 @@ static bool is_chosen(const grid *g, int schedule, int p, int m)
     return g->is_whole || m == 1 + (5 * p + schedule) % M_MAX;
 }
 
+static bool has_same_bits(const void *losses, const void *others)
+{
+    return memcmp(losses, others, STEPS * sizeof(double)) == 0;
+}
+
 static void check_run(grid *g, const char *schedule, int p, int m)
 {
     double losses[SC_FLEET_STEPS_MAX];
@@ -67,8 +72,7 @@ static void check_run(grid *g, const char *schedule, int p, int m)
         memcpy(g->losses[n_stages][m], losses, sizeof g->losses[n_stages][m]);
         g->is_known[n_stages][m] = true;
     }
-    const void *expected = g->losses[n_stages][m]; // bits, not numbers
-    if (memcmp(expected, losses, sizeof g->losses[n_stages][m]) != 0) {
+    if (!has_same_bits(g->losses[n_stages][m], losses)) {
         fail_msg("%s, p %d, m %d: losses %.17g ..., but others of %d stages have %.17g ...",
                  schedule, p, m, losses[0], n_stages, g->losses[n_stages][m][0]);
     }
