@@ -191,6 +191,9 @@ static sc_status assign_slots(compile_state *cs, sc_executor *ex, int cell, sc_e
         out->act_slot = drop_slot(act, a.mb);
         break;
     case SC_OP_I:
+        if (keep->slot_of_mb[a.mb] >= 0) {
+            return broken_row(err, ex->rank, cell, a, "is there twice");
+        }
         out->act_slot = act->slot_of_mb[a.mb];
         out->keep_slot = take_slot(keep, a.mb);
         break;
@@ -257,25 +260,33 @@ static sc_status assign_input(compile_state *cs, sc_executor *ex, int cell, sc_e
     return read_message(cs, ex, cell, out, err);
 }
 
-static void assign_output(compile_state *cs, sc_executor *ex, sc_exec_action *out)
+static sc_status assign_output(compile_state *cs, sc_executor *ex, int cell, sc_exec_action *out,
+                               sc_err *err)
 {
     sc_action a = out->action;
     int to = neighbour(a.op, a.stage, false);
     out->out_edge = SC_EXECUTOR_NONE;
     if (!has_messages(a.op) || to < 0 || to >= cs->table->n_stages) {
-        return;
+        return SC_OK;
     }
     int e = find_edge(ex, a.stage, to);
     assert(e != SC_EXECUTOR_NONE);
     sc_edge *edge = &ex->edges[e];
     out->out_edge = e;
     if (edge->type == SC_EDGE_LOCAL) {
+        if (cs->local[e].slot_of_mb[a.mb] >= 0) {
+            return broken_row(err, ex->rank, cell, a, "runs while its output is not read");
+        }
         out->out_slot = take_slot(&cs->local[e], a.mb);
         edge->n_slots = cs->local[e].n_used;
-        return;
+        return SC_OK;
     }
     out->out_msg = edge->n_produced++;
+    if (out->out_msg >= edge->n_msgs || edge->mb_of_msg[out->out_msg] != a.mb) {
+        return broken_row(err, ex->rank, cell, a, "has no SEND, or one out of turn");
+    }
     out->out_slot = edge->slot_of_msg[out->out_msg];
+    return SC_OK;
 }
 
 /* Messages in the order of the row's RECV and SEND cells. */
@@ -289,8 +300,8 @@ static sc_status add_message(compile_state *cs, sc_executor *ex, int cell, sc_ac
         return broken_row(err, ex->rank, cell, a, "has no neighbour on another rank");
     }
     sc_edge *edge = &ex->edges[e];
-    if (edge->n_msgs == cs->table->n_mb) {
-        return broken_row(err, ex->rank, cell, a, "is one message too many");
+    if (cs->msg_of_mb[e][a.mb] != SC_EXECUTOR_NONE) {
+        return broken_row(err, ex->rank, cell, a, "is there twice");
     }
     edge->slot_of_msg[edge->n_msgs] =
         edge->n_msgs % edge->n_slots; // for a receive: while there are new ones
@@ -329,8 +340,7 @@ static sc_status add_action(compile_state *cs, sc_executor *ex, int cell, sc_act
     out->action = action;
     SC_TRY(assign_slots(cs, ex, cell, out, err));
     SC_TRY(assign_input(cs, ex, cell, out, err));
-    assign_output(cs, ex, out);
-    return SC_OK;
+    return assign_output(cs, ex, cell, out, err);
 }
 
 /* As many SEND and RECV cells as actions need; the counters served for the walk and go back to

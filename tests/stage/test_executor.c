@@ -315,14 +315,14 @@ static void test_names_who_does_not_take_the_last_message(void **state)
     free(w);
 }
 
-static void expect_refused(const char *row, const char *text)
+static void expect_refused(int n_ranks, const char *row, const char *text)
 {
     sc_table *table;
     sc_err err = {.text = ""};
     sc_arena arena;
     sc_executor *ex = NULL;
     sc_arena_init(&arena, 0);
-    assert_int_equal(sc_table_new("broken", 2, 2, 2, &table, &err), SC_OK);
+    assert_int_equal(sc_table_new("broken", n_ranks, 2, 2, &table, &err), SC_OK);
     assert_int_equal(sc_table_row_parse(table, 0, row, strlen(row), &err), SC_OK);
     assert_int_equal(sc_executor_compile_row(table, 0, SLOTS, &arena, &ex, &err), SC_INVALID);
     assert_string_equal(err.text, text);
@@ -334,12 +334,31 @@ static void expect_refused(const char *row, const char *text)
 static void test_broken_rows(void **state)
 {
     (void)state;
-    expect_refused("0F0,0F0", "rank 0 cell 1: 0F0 runs while its activations are still held");
-    expect_refused("0B0", "rank 0 cell 0: 0B0 comes before its F");
-    expect_refused("0F0,0W0", "rank 0 cell 1: 0W0 comes before its I");
-    expect_refused("0F0,0B0", "rank 0 cell 1: 0B0 has no RECV");
-    expect_refused("1F0", "rank 0 cell 0: 1F0 is not this rank's");
-    expect_refused("0F0,0RECV_B0,0B0", "rank 0: stages 0 to 1: 1 messages but 0 SEND/RECV cells");
+    expect_refused(2, "0F0,0SEND_F0,0F0",
+                   "rank 0 cell 2: 0F0 runs while its activations are still held");
+    expect_refused(2, "0B0", "rank 0 cell 0: 0B0 comes before its F");
+    expect_refused(2, "0F0,0SEND_F0,0W0", "rank 0 cell 2: 0W0 comes before its I");
+    expect_refused(2, "0F0,0SEND_F0,0B0", "rank 0 cell 2: 0B0 has no RECV");
+    expect_refused(2, "1F0", "rank 0 cell 0: 1F0 is not this rank's");
+    expect_refused(2, "0F0,0RECV_B0,0B0", "rank 0 cell 0: 0F0 has no SEND, or one out of turn");
+    expect_refused(2, "0F0,0SEND_F0,0SEND_F1,0RECV_B0,0B0",
+                   "rank 0: stages 0 to 1: 1 messages but 2 SEND/RECV cells");
+}
+
+/* Rows that would need more slots or messages than there are microbatches. */
+static void test_rows_that_repeat(void **state)
+{
+    (void)state;
+    expect_refused(2, "0F0,0SEND_F0,0SEND_F0", "rank 0 cell 2: 0SEND_F0 is there twice");
+    expect_refused(2, "0RECV_B1,0RECV_B1", "rank 0 cell 1: 0RECV_B1 is there twice");
+    expect_refused(1, "0F0,1F0,1I0,1I0,1I0", "rank 0 cell 3: 1I0 is there twice");
+    expect_refused(2, "0F0,0RECV_B0,0B0,0F0,0SEND_F0",
+                   "rank 0 cell 3: 0F0 has no SEND, or one out of turn");
+    expect_refused(2, "0F1,0F0,0SEND_F0,0SEND_F1",
+                   "rank 0 cell 0: 0F1 has no SEND, or one out of turn");
+    expect_refused(1, "0F0,1F0,1B0,1F0", "rank 0 cell 3: 1F0 comes before the stage it reads from");
+    expect_refused(1, "0F0,0F1,1F0,1I0,1W0,0F0,1F0,1I0",
+                   "rank 0 cell 5: 0F0 runs while its activations are still held");
 }
 
 int main(void)
@@ -350,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_names_whom_it_waits_for),
         cmocka_unit_test(test_names_who_does_not_take_the_last_message),
         cmocka_unit_test(test_broken_rows),
+        cmocka_unit_test(test_rows_that_repeat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
