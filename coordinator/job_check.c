@@ -167,6 +167,16 @@ static sc_status check_sequence(const checker *c)
     return SC_OK;
 }
 
+static sc_status check_recompute(const checker *c)
+{
+    sc_err inner = {0};
+    if (sc_recompute_check(&c->job->recompute, c->job->model.n_layer, &inner) == SC_OK) {
+        return SC_OK;
+    }
+    return sc_job_yaml_fail(mark_of(c, "recompute", "model.n_layer"), "recompute", c->err, "%s",
+                            inner.text);
+}
+
 static sc_status check_stages(const checker *c)
 {
     int p = c->job->pipeline_parallel;
@@ -313,6 +323,7 @@ sc_status sc_job_check_all(sc_job *job, const sc_job_mark *marks, sc_err *err)
     SC_TRY(check_heads(&c));
     SC_TRY(check_spec(&c, &job->model));
     SC_TRY(check_sequence(&c));
+    SC_TRY(check_recompute(&c));
     SC_TRY(check_stages(&c));
     return check_layers(&c);
 }

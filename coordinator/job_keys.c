@@ -161,6 +161,11 @@ void sc_job_keys_add_limits(const sc_job_key *key, sc_text *text)
     case SC_JOB_KEY_CHOICE:
         add_choices(key, text);
         break;
+    case SC_JOB_KEY_CHOICE_OR_INTS:
+        add_choices(key, text);
+        sc_text_add(text, ", or a list of whole numbers, ");
+        add_range(key, text);
+        break;
     case SC_JOB_KEY_INTS:
         sc_text_add(text, "list of whole numbers, ");
         add_range(key, text);
@@ -285,7 +290,8 @@ static sc_status read_text(const sc_job_key *key, const sc_job_node *node, sc_jo
     return SC_OK;
 }
 
-static sc_status read_ints(const sc_job_key *key, const sc_job_node *node, sc_job *job, sc_err *err)
+static sc_status read_ints(const sc_job_key *key, const sc_job_node *node, size_t offset,
+                           sc_job *job, sc_err *err)
 {
     int *items = sc_arena_alloc(&job->arena, (size_t)node->n_children, sizeof *items);
     int n = 0;
@@ -301,8 +307,30 @@ static sc_status read_ints(const sc_job_key *key, const sc_job_node *node, sc_jo
         items[n++] = (int)value;
     }
     const int *list = items;
-    memcpy((char *)job + key->offset, &list, sizeof list);
+    memcpy((char *)job + offset, &list, sizeof list);
     memcpy((char *)job + key->count_offset, &n, sizeof n);
+    return SC_OK;
+}
+
+static int count_choices(const sc_job_key *key)
+{
+    int n = 0;
+    while (n < SC_JOB_CHOICES_MAX && key->choices[n] != NULL) {
+        n++;
+    }
+    return n;
+}
+
+static sc_status read_choice_or_ints(const sc_job_key *key, const sc_job_node *node, sc_job *job,
+                                     sc_err *err)
+{
+    void *field = (char *)job + key->offset;
+    if (node->kind == SC_JOB_NODE_SCALAR) {
+        return read_choice(key, node, field, err);
+    }
+    int is_list = count_choices(key);
+    SC_TRY(read_ints(key, node, key->list_offset, job, err));
+    memcpy(field, &is_list, sizeof is_list);
     return SC_OK;
 }
 
@@ -323,7 +351,9 @@ static sc_status read_value(const sc_job_key *key, const sc_job_node *node, sc_j
     case SC_JOB_KEY_TEXT:
         return read_text(key, node, job, err);
     case SC_JOB_KEY_INTS:
-        return read_ints(key, node, job, err);
+        return read_ints(key, node, key->offset, job, err);
+    case SC_JOB_KEY_CHOICE_OR_INTS:
+        return read_choice_or_ints(key, node, job, err);
     }
     return SC_OK;
 }
@@ -334,7 +364,8 @@ sc_status sc_job_keys_set(const sc_job_key *key, const sc_job_node *node, sc_job
     if (is_empty(node)) {
         return refuse(key, node, "no value", err);
     }
-    if (node->kind != wanted) {
+    bool is_either = key->type == SC_JOB_KEY_CHOICE_OR_INTS && node->kind == SC_JOB_NODE_LIST;
+    if (node->kind != wanted && !is_either) {
         const char *what = node->kind == SC_JOB_NODE_LIST  ? "a list is there"
                            : node->kind == SC_JOB_NODE_MAP ? "a mapping is there"
                                                            : "is no list";
@@ -366,11 +397,11 @@ sc_status sc_job_keys_set_defaults(sc_job *job, sc_err *err)
 
 /* --- writing values --------------------------------------------------------------------------- */
 
-static void add_ints(const sc_job_key *key, const sc_job *job, sc_text *text)
+static void add_ints(const sc_job_key *key, size_t offset, const sc_job *job, sc_text *text)
 {
     const int *items = NULL;
     int n = 0;
-    memcpy(&items, (const char *)job + key->offset, sizeof items);
+    memcpy(&items, (const char *)job + offset, sizeof items);
     memcpy(&n, (const char *)job + key->count_offset, sizeof n);
     sc_text_add(text, "[");
     for (int i = 0; i < n; i++) {
@@ -404,7 +435,14 @@ void sc_job_keys_add_value(const sc_job_key *key, const sc_job *job, sc_text *te
         sc_text_add(text, "\"");
         break;
     case SC_JOB_KEY_INTS:
-        add_ints(key, job, text);
+        add_ints(key, key->offset, job, text);
+        break;
+    case SC_JOB_KEY_CHOICE_OR_INTS:
+        if (*(const int *)field == count_choices(key)) {
+            add_ints(key, key->list_offset, job, text);
+        } else {
+            sc_text_add(text, "%s", key->choices[*(const unsigned *)field]);
+        }
         break;
     }
 }

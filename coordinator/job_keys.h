@@ -12,13 +12,15 @@
 #include "schedules/text.h"
 
 typedef enum sc_job_key_type {
-    SC_JOB_KEY_INT,    // int
-    SC_JOB_KEY_COUNT,  // uint64_t
-    SC_JOB_KEY_REAL,   // double
-    SC_JOB_KEY_BOOL,   // bool
-    SC_JOB_KEY_TEXT,   // const char *
-    SC_JOB_KEY_CHOICE, // an enum: index into choices
-    SC_JOB_KEY_INTS    // const int *, with its count at count_offset
+    SC_JOB_KEY_INT,           // int
+    SC_JOB_KEY_COUNT,         // uint64_t
+    SC_JOB_KEY_REAL,          // double
+    SC_JOB_KEY_BOOL,          // bool
+    SC_JOB_KEY_TEXT,          // const char *
+    SC_JOB_KEY_CHOICE,        // an enum: index into choices
+    SC_JOB_KEY_INTS,          // const int *, with its count at count_offset
+    SC_JOB_KEY_CHOICE_OR_INTS // an enum as CHOICE, whose value after the last choice means a list:
+                              // const int * at list_offset, its count at count_offset
 } sc_job_key_type;
 
 /* Which jobs must say the key. */
@@ -39,7 +41,8 @@ typedef struct sc_job_key {
     sc_job_key_type type;
     sc_job_key_need need;
     size_t offset;       // in sc_job
-    size_t count_offset; // of INTS
+    size_t count_offset; // of INTS and CHOICE_OR_INTS
+    size_t list_offset;  // of CHOICE_OR_INTS
     double min;          // INT, COUNT, REAL; of the items of INTS
     double max;
     bool is_open_min; // min itself is not allowed

@@ -23,6 +23,11 @@ const sc_job_key sc_job_table_rows[SC_JOB_TABLE_ROWS] = {
      .text = "cpu", .help = "cpu computes; paced sleeps for the times under paced"},
     {"schedule", SC_JOB_KEY_TEXT, SC_JOB_NEED_NONE, AT(schedule), .text = "1f1b",
      .help = "one of `stagecoach schedule list`, file:PATH.csv, or auto: measured, then chosen"},
+    {"recompute", SC_JOB_KEY_CHOICE_OR_INTS, SC_JOB_NEED_NONE, AT(recompute.kind),
+     .count_offset = offsetof(sc_job, recompute.n_blocks),
+     .list_offset = offsetof(sc_job, recompute.blocks), .min = 0, .max = SC_SPEC_LAYERS_MAX - 1,
+     .choices = {"none", "selective", "full"}, .text = "none",
+     .help = "activations that the backward pass makes again, in all blocks or those of a list"},
 
     {"model.n_layer", SC_JOB_KEY_INT, SC_JOB_NEED_CPU, AT(model.n_layer), .min = 1,
      .max = SC_SPEC_LAYERS_MAX, .text = "12", .help = "transformer blocks"},

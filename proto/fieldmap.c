@@ -141,6 +141,7 @@ static const sc_field ASSIGN_FIELDS[] = {
     TEXT(checkpoint_path),
     TEXT(resume_path),
     COUNT64(start_step),
+    TEXT(recompute),
 };
 static const sc_fieldmap ASSIGN_MAP = MAP("assign", ASSIGN_FIELDS, stagecoach__assign__descriptor);
 #undef MESSAGE

@@ -127,6 +127,7 @@ typedef struct sc_msg_assign {
     const char *checkpoint_path; // folder of the run's checkpoints, "" when none will be saved
     const char *resume_path;     // checkpoint to begin with, "" for initial weights
     uint64_t start_step;         // the first step; with resume_path the checkpoint's
+    const char *recompute;       // "none", "selective", "full" or blocks: "0,3,4"
 } sc_msg_assign;
 
 /* worker -> coordinator: the data socket is bound */

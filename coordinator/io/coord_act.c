@@ -190,6 +190,11 @@ static void act_assign(sc_coord *c)
     fill_stages(c, stages);
     sc_msg msg = {.type = SC_MSG_ASSIGN};
     fill_assign(c, &msg.u.assign);
+    if (sc_recompute_format(&c->job->recompute, &c->arena, &msg.u.assign.recompute, NULL) !=
+        SC_OK) {
+        sc_steploop_finish(&c->steps, SC_NO_MEMORY, "no memory for the assignment");
+        return;
+    }
     msg.u.assign.stages = stages;
     msg.u.assign.bind_address = is_one_host(c) ? "ipc" : "tcp";
     for (int r = 0; r < c->plan->n_ranks; r++) {

@@ -90,6 +90,8 @@ static sc_status open_base(sc_epoch *ep, sc_err *err)
     if (ep->old == NULL) {
         SC_TRY(open_model(ep, err));
     }
+    SC_TRY(
+        sc_recompute_parse(a->recompute, ep->base->spec.n_layer, &ep->arena, &ep->recompute, err));
     ep->batch.n_samples = sc_dataset_n_samples(ep->base->dataset);
     ep->message_bytes =
         (size_t)ep->batch.B * (size_t)ep->batch.T * (size_t)ep->base->spec.n_embd * sizeof(float);

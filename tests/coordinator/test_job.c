@@ -119,6 +119,37 @@ static void test_good_job_gets_its_values(void **state)
     assert_null(job);
 }
 
+static void test_recompute_is_a_name_or_a_list(void **state)
+{
+    (void)state;
+    sc_job *job = load_good(NULL, 0);
+    assert_int_equal(job->recompute.kind, SC_RECOMPUTE_NONE);
+    sc_job_free(&job);
+    const char *const overrides[] = {"recompute=[0, 2, 5]", "recompute=full", "recompute=selective",
+                                     "recompute=[0, 5]", "recompute=[]"};
+    job = load_good(overrides, 3);
+    assert_int_equal(job->recompute.kind, SC_RECOMPUTE_SELECTIVE);
+    sc_job_free(&job);
+    job = load_good(overrides, 4);
+    assert_int_equal(job->recompute.kind, SC_RECOMPUTE_BLOCKS);
+    assert_int_equal(job->recompute.n_blocks, 2);
+    assert_int_equal(job->recompute.blocks[1], 5);
+    sc_job_free(&job);
+    job = load_good(overrides, 5);
+    assert_int_equal(job->recompute.n_blocks, 0);
+    sc_job_free(&job);
+    expect_set_error("recompute=half",
+                     "--set recompute=half: recompute: half is not known; it takes: none, "
+                     "selective or full, or a list of whole numbers, 0 to 1023");
+    expect_set_error("recompute=[0, 6]", "--set recompute=[0, 6]: recompute: block 6 of a model "
+                                         "with blocks 0 to 5");
+    expect_set_error("recompute=[2, 2]", "--set recompute=[2, 2]: recompute: block 2 after block "
+                                         "2; list each once, in rising order");
+    expect_error(2, "recompute: {a: 1}",
+                 "job.yaml:2:12: recompute: a mapping is there; it takes: none, selective or full, "
+                 "or a list of whole numbers, 0 to 1023");
+}
+
 static void test_unknown_key_suggests_the_nearest(void **state)
 {
     (void)state;
@@ -351,9 +382,13 @@ static void test_override_errors_name_the_flag(void **state)
 static void test_format_loads_to_the_same_job(void **state)
 {
     (void)state;
-    const char *const overrides[] = {"optimizer.lr=0.1234567890123", "data.path=\"a \\\"b\\\" é\"",
-                                     "train.seed=9007199254740991",  "workers.threads=2",
-                                     "output.save_weights=true",     "schedule_options.limit=5.5"};
+    const char *const overrides[] = {"optimizer.lr=0.1234567890123",
+                                     "data.path=\"a \\\"b\\\" é\"",
+                                     "train.seed=9007199254740991",
+                                     "workers.threads=2",
+                                     "output.save_weights=true",
+                                     "schedule_options.limit=5.5",
+                                     "recompute=[1, 3]"};
     sc_job *job = load_good(overrides, sizeof overrides / sizeof overrides[0]);
     char *first = NULL;
     char *second = NULL;
@@ -367,6 +402,7 @@ static void test_format_loads_to_the_same_job(void **state)
     assert_string_equal(job->data_path, "a \"b\" é");
     assert_true(job->seed == UINT64_C(9007199254740991));
     assert_true(job->schedule_limit == 5.5);
+    assert_int_equal(job->recompute.blocks[1], 3);
     assert_int_equal(sc_job_format(job, &second, &err), SC_OK);
     assert_string_equal(first, second);
     free(first);
@@ -407,6 +443,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_job_gets_its_values),
+        cmocka_unit_test(test_recompute_is_a_name_or_a_list),
         cmocka_unit_test(test_unknown_key_suggests_the_nearest),
         cmocka_unit_test(test_wrong_type_is_refused),
         cmocka_unit_test(test_out_of_range_is_refused),
