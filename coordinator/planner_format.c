@@ -47,6 +47,33 @@ static void add_percent(sc_text *text, double fraction)
     }
 }
 
+/* What is made again, and how far the hardware's FLOPs are above the model's. */
+static void add_recompute(const sc_job *job, const sc_plan *plan, sc_text *text)
+{
+    static const char *const NAMES[] = {[SC_RECOMPUTE_NONE] = "none",
+                                        [SC_RECOMPUTE_SELECTIVE] = "selective: norms and gelu",
+                                        [SC_RECOMPUTE_FULL] = "full: every block",
+                                        [SC_RECOMPUTE_BLOCKS] = "full: blocks"};
+    double hardware = 0;
+    double recomputed = 0;
+    for (int s = 0; s < plan->n_stages; s++) {
+        const sc_stage_flops *flops = &plan->stages[s].flops;
+        hardware += flops->forward + flops->backward_input + flops->backward_weight;
+        recomputed += flops->recomputed;
+    }
+    char model_text[SC_PLANNER_FORMAT_SIZE_MAX];
+    char hardware_text[SC_PLANNER_FORMAT_SIZE_MAX];
+    sc_text_add(text, "recompute %s", NAMES[job->recompute.kind]);
+    for (int i = 0; job->recompute.kind == SC_RECOMPUTE_BLOCKS && i < job->recompute.n_blocks;
+         i++) {
+        sc_text_add(text, " %d", job->recompute.blocks[i]);
+    }
+    sc_text_add(text, "; model FLOPs of a step %s, hardware FLOPs %s",
+                count_text(plan->n_mb * (hardware - recomputed), model_text),
+                count_text(plan->n_mb * hardware, hardware_text));
+    sc_text_add(text, " (+%.1f %%)\n", 100 * recomputed / (hardware - recomputed));
+}
+
 static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
 {
     bool is_paced = job->device == SC_JOB_PACED;
@@ -63,6 +90,7 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
                     "batch     %d microbatches of %d samples of %d tokens: %lld tokens a step\n",
                     plan->n_mb, job->micro_batch_size, job->sequence_length,
                     (long long)plan->n_mb * job->micro_batch_size * job->sequence_length);
+        add_recompute(job, plan, text);
     } else {
         sc_text_add(text,
                     "batch     %d microbatches of %g + %g + %g ms (F + I + W), transfer %g ms\n",
@@ -190,7 +218,8 @@ static void add_ranks(const sc_plan *plan, sc_text *text)
     add_rank("all", &sum, text);
     sc_text_add(text,
                 "state: weights, gradients, optimizer; activations: of the live microbatches; "
-                "kept: gradients from I to W; live peak: most of these two in use at one time\n");
+                "kept: from I to W, gradients and what a recomputed block leaves; live peak: most "
+                "of these two, and of work space for recomputed tensors, in use at one time\n");
 }
 
 sc_status sc_planner_format(const sc_job *job, const sc_plan *plan, char **out, sc_err *err)

@@ -29,6 +29,21 @@ static const char *bool_text(bool value)
     return value ? "true" : "false";
 }
 
+/* As the job has it: a name, or the list of blocks. */
+static void add_recompute(const sc_recompute *recompute, sc_text *text)
+{
+    static const char *const NAMES[] = {"\"none\"", "\"selective\"", "\"full\""};
+    if (recompute->kind != SC_RECOMPUTE_BLOCKS) {
+        sc_text_add(text, "%s", NAMES[recompute->kind]);
+        return;
+    }
+    sc_text_add(text, "[");
+    for (int i = 0; i < recompute->n_blocks; i++) {
+        sc_text_add(text, "%s%d", i == 0 ? "" : ", ", recompute->blocks[i]);
+    }
+    sc_text_add(text, "]");
+}
+
 static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
 {
     static const char *const PLACEMENTS[] = {"loop", "v", "other"};
@@ -49,6 +64,10 @@ static void add_head(const sc_job *job, const sc_plan *plan, sc_text *text)
         sc_text_add(text,
                     ",\n  \"micro_batch_size\": %d,\n  \"sequence_length\": %d,\n  \"params\": %zu",
                     job->micro_batch_size, job->sequence_length, plan->registry->n_elems);
+    }
+    if (!is_paced) {
+        sc_text_add(text, ",\n  \"recompute\": ");
+        add_recompute(&job->recompute, text);
     }
     sc_text_add(text, ",\n  \"steps\": %d,\n  ", job->steps);
     add_fraction(text, "bubble_closed_form", plan->bubble_closed);
@@ -71,13 +90,13 @@ static void add_stage(const sc_plan *plan, int s, sc_text *text)
                 stage->n_params);
     sc_text_add(text,
                 "\"forward_flops\": %.17g, \"backward_input_flops\": %.17g, "
-                "\"backward_weight_flops\": %.17g, ",
-                flops->forward, flops->backward_input, flops->backward_weight);
+                "\"backward_weight_flops\": %.17g, \"recomputed_flops\": %.17g, ",
+                flops->forward, flops->backward_input, flops->backward_weight, flops->recomputed);
     sc_text_add(text,
                 "\"act_slots\": %d, \"keep_slots\": %d, \"act_bytes_per_mb\": %zu, "
-                "\"keep_bytes_per_mb\": %zu, \"message_bytes\": %zu}",
+                "\"keep_bytes_per_mb\": %zu, \"work_bytes\": %zu, \"message_bytes\": %zu}",
                 stage->n_act_slots, stage->n_keep_slots, stage->bytes.act_per_mb,
-                stage->bytes.keep_per_mb, stage->bytes.message);
+                stage->bytes.keep_per_mb, stage->bytes.work, stage->bytes.message);
 }
 
 static sc_status add_rank(const sc_plan *plan, int r, sc_text *text, sc_err *err)
