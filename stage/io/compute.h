@@ -53,5 +53,7 @@ bool sc_compute_pop(sc_compute *compute, sc_compute_result *out);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t sc_compute_now_ns(void);
+/* CPU time of the calling thread. */
+int64_t sc_compute_cpu_ns(void);
 
 #endif

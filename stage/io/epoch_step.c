@@ -3,14 +3,6 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
-
-static int64_t thread_cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 void sc_epoch_step_push(sc_epoch *ep, sc_epoch_task kind, uint64_t arg,
                         sc_status (*fn)(void *ctx, uint64_t arg, sc_err *err))
@@ -54,7 +46,7 @@ static void begin_step(sc_epoch *ep)
     ep->n_executed = 0;
     ep->executed[0] = '\0';
     ep->activation_peak = 0;
-    ep->cpu_start_ns = thread_cpu_ns();
+    ep->cpu_start_ns = sc_compute_cpu_ns();
     ep->current_since_ns = sc_compute_now_ns();
     ep->state = SC_EPOCH_ROW;
     sc_executor_begin(ep->ex);

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 /* A rank's record: the tensors' sums of squares that it answers for, then losses and counts of
    microbatches if it has the last stage; zeros elsewhere, so that adding records in rank order is
@@ -161,20 +160,13 @@ static sc_status start_phase(sc_epoch *ep, bool *is_started, sc_err *err)
     return SC_OK;
 }
 
-static int64_t thread_cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void sc_epoch_tail_begin(sc_epoch *ep, int64_t now_ns)
 {
     ep->tail.phase = SC_TAIL_MERGE;
     ep->tail.row_end_ns = now_ns;
     ep->tail.optimizer_ns = 0;
     ep->tail.wait_ns = 0;
-    ep->row_cpu_ns = thread_cpu_ns() - ep->cpu_start_ns;
+    ep->row_cpu_ns = sc_compute_cpu_ns() - ep->cpu_start_ns;
 }
 
 /* Between hosts the clocks are not aligned here: there the wait stays within reduce. */

@@ -308,7 +308,11 @@ static void take_heartbeat(sc_stage_loop *loop)
         return;
     }
     if (loop->is_welcome) {
+        int64_t start_ns = sc_compute_cpu_ns();
         send_heartbeat(loop);
+        if (loop->epoch != NULL) {
+            loop->epoch->cpu_start_ns += sc_compute_cpu_ns() - start_ns; // not the executor's
+        }
     } else if (sc_compute_now_ns() - loop->start_ns > (int64_t)(loop->config->wait_seconds * 1e9)) {
         snprintf(text, sizeof text,
                  "no coordinator answered at %s within %.0f s: check the address and that it runs",

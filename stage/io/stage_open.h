@@ -15,8 +15,6 @@ typedef struct sc_stage_loop {
     void *zmq;
     void *control;
     void *monitor;
-    int control_fd; // readable when the socket should be read until it is empty; a send may take
-    int monitor_fd; // the sign away
     int signal_fd;
     int heartbeat_fd; // periodic timer
     int precise_fd;   // one-shot timer for paced latencies
@@ -30,6 +28,8 @@ typedef struct sc_stage_loop {
     int64_t echo_sent_ns; // of the last WELCOME or STEP, for heartbeats
     int64_t echo_received_ns;
     uint64_t seq;
+    int control_fd; // readable when the socket should be read until it is empty; a send may take
+    int monitor_fd; // the sign away
     uint32_t worker;
     bool is_control_due; // its socket was used since it was last found empty
     bool is_greeted;     // the coordinator's socket has answered
