@@ -18,6 +18,8 @@ enum {
     STEPS = 120
 };
 
+static const char PROGRAM[] = SC_BIN_DIR "/stagecoach";
+
 typedef struct fixture {
     sc_jobs jobs;
     sc_swapping_reference reference;
@@ -85,8 +87,7 @@ static double planned_bytes(fixture *f, const char *schedule)
     const sc_jobs_layout layout = {.schedule = schedule, .p = 2};
     double most = 0;
     char *job = sc_jobs_write(&f->jobs, &layout);
-    sc_proc *proc = SC_PROC_RUN(SC_JOBS_PATIENCE_MS, SC_BIN_DIR "/stagecoach", "run", job,
-                                "--dry-run", "--json");
+    sc_proc *proc = SC_PROC_RUN(SC_JOBS_PATIENCE_MS, PROGRAM, "run", job, "--dry-run", "--json");
     sc_proc_expect_exit(proc, 0, 0);
     cJSON *plan = cJSON_Parse(sc_proc_text(proc, SC_PROC_OUT));
     const cJSON *rank = NULL;
@@ -136,8 +137,7 @@ static void ask_from_the_command_line(const sc_swapping *s, const char *schedule
     snprintf(at, sizeof at, "%d", step);
     snprintf(run_dir, sizeof run_dir, "runs/job-%d", s->jobs->n_runs);
     snprintf(text, sizeof text, "file:%s/%s from step %d on", s->jobs->dir, schedule + 5, step);
-    const char *const argv[] = {
-        SC_BIN_DIR "/stagecoach", "swap", schedule, run_dir, "--at-step", at, NULL};
+    const char *const argv[] = {PROGRAM, "swap", schedule, run_dir, "--at-step", at, NULL};
     sc_proc *proc =
         sc_proc_run(&(sc_proc_config){.argv = argv, .dir = s->jobs->dir}, SC_JOBS_PATIENCE_MS);
     sc_proc_expect_exit(proc, 0, 0);
