@@ -28,14 +28,14 @@ sc_status sc_tokenizer_build_new(sc_tokenizer **out, sc_err *err)
 static sc_status check_id(const sc_tokenizer *tokenizer, const char *where, double number, int *id,
                           sc_err *err)
 {
-    if (!(number >= 0) || number != (double)(int64_t)number) {
-        return sc_status_fail(err, SC_INVALID, "%s: %g is no number of a token", where, number);
-    }
     if (number >= SC_TOKENIZER_VOCAB_MAX) {
         return sc_status_fail(err, SC_UNSUPPORTED,
-                              "%s: token number %.0f; a token file holds uint16, numbers below %d: "
-                              "take a tokenizer with a smaller vocabulary",
+                              "%s: token number %.10g; a token file holds uint16, numbers below "
+                              "%d: take a tokenizer with a smaller vocabulary",
                               where, number, SC_TOKENIZER_VOCAB_MAX);
+    }
+    if (!(number >= 0) || number != (double)(int)number) {
+        return sc_status_fail(err, SC_INVALID, "%s: %g is no number of a token", where, number);
     }
     *id = (int)number;
     if (tokenizer->vocab.tokens[*id].bytes != NULL) {
@@ -57,34 +57,35 @@ static sc_status check_length(const char *where, size_t n, size_t n_max, sc_err 
     return SC_OK;
 }
 
-/* What the text of a token stands for: bytes of the arena; *is_raw when it is not spelled in the
-   alphabet. */
-static sc_status spell(sc_arena *arena, const char *text, size_t n, const uint8_t **bytes,
-                       size_t *n_bytes, bool *is_raw, sc_err *err)
+/* What the text of a token stands for: bytes of the arena, NULL when out of memory; *is_raw when it
+   is not spelled in the alphabet. */
+static const uint8_t *spell(sc_arena *arena, const char *text, size_t n, size_t *n_bytes,
+                            bool *is_raw)
 {
     uint8_t *out = sc_arena_alloc(arena, n, 1);
     if (out == NULL) {
-        return no_memory(err);
+        return NULL;
     }
     *is_raw = !sc_tokenizer_alphabet_decode(text, n, out, n_bytes);
     if (*is_raw) {
         memcpy(out, text, n);
         *n_bytes = n;
     }
-    *bytes = out;
-    return SC_OK;
+    return out;
 }
 
 sc_status sc_tokenizer_build_token(sc_tokenizer *tokenizer, const char *where, const char *text,
                                    double id, sc_err *err)
 {
     int number = 0;
-    const uint8_t *bytes = NULL;
     size_t n_bytes = 0;
     bool is_raw = false;
     SC_TRY(check_id(tokenizer, where, id, &number, err));
     SC_TRY(check_length(where, strlen(text), SC_TOKENIZER_VOCAB_TOKEN_MAX, err));
-    SC_TRY(spell(&tokenizer->arena, text, strlen(text), &bytes, &n_bytes, &is_raw, err));
+    const uint8_t *bytes = spell(&tokenizer->arena, text, strlen(text), &n_bytes, &is_raw);
+    if (bytes == NULL) {
+        return no_memory(err);
+    }
     int there = sc_tokenizer_vocab_find(&tokenizer->vocab, bytes, n_bytes, is_raw);
     if (there >= 0) {
         return sc_status_fail(err, SC_INVALID, "%s: the token is there twice, as %d and %d", where,
@@ -160,10 +161,12 @@ static sc_status find_in_model(sc_tokenizer *tokenizer, const char *where, const
                                int *out, sc_err *err)
 {
     const size_t n = strlen(text);
-    const uint8_t *bytes = NULL;
     size_t n_bytes = 0;
     bool is_raw = false;
-    SC_TRY(spell(&tokenizer->arena, text, n, &bytes, &n_bytes, &is_raw, err));
+    const uint8_t *bytes = spell(&tokenizer->arena, text, n, &n_bytes, &is_raw);
+    if (bytes == NULL) {
+        return no_memory(err);
+    }
     *out = sc_tokenizer_vocab_find(&tokenizer->vocab, bytes, n_bytes, is_raw);
     if (*out >= 0 && (n_bytes != n || memcmp(bytes, text, n) != 0)) {
         return sc_status_fail(err, SC_UNSUPPORTED,

@@ -234,6 +234,9 @@ static sc_status encode_level(sc_tokenizer_encode *encode, int level, const uint
 static sc_status encode_text(sc_tokenizer_encode *encode, bool is_last, sc_err *err)
 {
     size_t used = 0;
+    if (encode->n_text == 0) {
+        return SC_OK;
+    }
     SC_TRY(encode_between(encode, 0, encode->text, encode->n_text, is_last, &used, err));
     encode->n_text -= used;
     encode->offset += used;

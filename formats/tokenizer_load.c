@@ -93,7 +93,7 @@ static sc_status add_merge_item(sc_tokenizer *tokenizer, const char *where, cons
     }
     const cJSON *left = cJSON_IsArray(item) ? item->child : NULL;
     const cJSON *right = left == NULL ? NULL : left->next;
-    if (!cJSON_IsString(left) || !cJSON_IsString(right) || right->next != NULL) {
+    if (right == NULL || right->next != NULL || !cJSON_IsString(left) || !cJSON_IsString(right)) {
         return refuse(where, "a merge is \"a b\" or [\"a\", \"b\"]", err);
     }
     return sc_tokenizer_build_merge(tokenizer, where, left->valuestring, strlen(left->valuestring),

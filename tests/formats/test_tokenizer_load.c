@@ -137,6 +137,9 @@ static void test_vocabularies_are_checked(void **state)
     expect_json_refusal(",\"ab\":65536", "", "", "", SC_UNSUPPORTED,
                         "t.json: model.vocab \"ab\": token number 65536; a token file holds "
                         "uint16, numbers below 65536: take a tokenizer with a smaller vocabulary");
+    expect_json_refusal(",\"ab\":1e300", "", "", "", SC_UNSUPPORTED,
+                        "t.json: model.vocab \"ab\": token number 1e+300; a token file holds "
+                        "uint16, numbers below 65536: take a tokenizer with a smaller vocabulary");
     expect_json_refusal(",\"ab\":7", "", "", "", SC_INVALID,
                         "t.json: model.vocab \"ab\": number 7 has another token already");
     expect_json_refusal(",\"ab\":300,\"ab\":301", "", "", "", SC_INVALID,
