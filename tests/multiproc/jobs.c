@@ -116,6 +116,9 @@ char *sc_jobs_write(sc_jobs *jobs, const sc_jobs_layout *layout)
     assert_in_range(layout->p, 1, SC_JOBS_RANKS_MAX);
     jobs->n_runs++;
     fprintf(file, "name: job-%d\ndevice: cpu\nschedule: %s\n", jobs->n_runs, layout->schedule);
+    if (jobs->config.recompute != NULL) {
+        fprintf(file, "recompute: %s\n", jobs->config.recompute);
+    }
     write_model(file, &jobs->config.spec);
     write_parallel(file, layout);
     write_rest(file, jobs);
@@ -178,6 +181,10 @@ void sc_jobs_collect(const sc_jobs *jobs, const sc_jobs_layout *layout, sc_jobs_
                      layout->p, jobs->config.m);
     for (int s = 0; s < layout->p; s++) {
         n += snprintf(out->text + n, sizeof out->text - (size_t)n, " %d", layout->blocks[s]);
+    }
+    if (jobs->config.recompute != NULL) {
+        snprintf(out->text + n, sizeof out->text - (size_t)n, ", recompute %s",
+                 jobs->config.recompute);
     }
     out->run_dir = sc_tmpdir_path(jobs->dir, name);
     out->losses = calloc(n_steps, sizeof *out->losses);

@@ -42,6 +42,7 @@ typedef struct sc_jobs_config {
     int steps;
     int threads; // of a worker
     sc_jobs_optimizer optimizer;
+    const char *recompute; // as in a job file; NULL: none
 } sc_jobs_config;
 
 /* How it is laid out. */
