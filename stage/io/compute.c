@@ -34,10 +34,8 @@ static void *run(void *arg)
         sc_compute_result result = {.kind = task.kind, .arg = task.arg};
         sc_err err = {.status = SC_OK};
         result.start_ns = sc_compute_now_ns();
-        atomic_store(&compute->running_since_ns, result.start_ns);
         result.status = task.fn(task.ctx, task.arg, &err);
         result.end_ns = sc_compute_now_ns();
-        atomic_store(&compute->running_since_ns, 0);
         if (result.status != SC_OK && compute->err.status == SC_OK) {
             compute->err = err; // the first error is the one that counts
         }
@@ -95,4 +93,9 @@ void sc_compute_push(sc_compute *compute, const sc_compute_task *task)
 bool sc_compute_pop(sc_compute *compute, sc_compute_result *out)
 {
     return sc_spsc_pop(&compute->results, out);
+}
+
+void sc_compute_forget(sc_compute *compute)
+{
+    compute->err.status = SC_OK;
 }

@@ -1,8 +1,7 @@
 /*
  * compute - the CPU backend's stream: one thread that runs tasks in order.
  *
- * The only thread that enters OpenMP and oneDNN. The loop thread queues tasks and takes results;
- * the task that runs now is one atomic word, so that heartbeats can name it.
+ * The only thread that enters OpenMP and oneDNN. The loop thread queues tasks and takes results.
  *
  * Owns:     its thread and both queues.
  * Threads:  one pusher of tasks and taker of results (the loop).
@@ -29,7 +28,7 @@ typedef struct sc_compute_result {
     sc_status status;
     int64_t start_ns; // CLOCK_MONOTONIC
     int64_t end_ns;
-    sc_err *err; // set when status is not SC_OK; valid until the next task is queued
+    sc_err *err; // set when status is not SC_OK: the first one since sc_compute_forget
 } sc_compute_result;
 
 typedef struct sc_compute {
@@ -37,8 +36,7 @@ typedef struct sc_compute {
     sc_spsc results; // poll results.event_fd
     pthread_t thread;
     bool is_started;
-    sc_err err;
-    atomic_int_fast64_t running_since_ns; // 0 while no task runs
+    sc_err err; // the compute thread's; the loop reads it after a result that points to it
 } sc_compute;
 
 /* Starts the thread with n_slots places in each queue. */
@@ -50,6 +48,9 @@ void sc_compute_done(sc_compute *compute);
 void sc_compute_push(sc_compute *compute, const sc_compute_task *task);
 /* Takes the next result; false when there is none. */
 bool sc_compute_pop(sc_compute *compute, sc_compute_result *out);
+
+/* Forgets the error that a task ended with; only while none is queued or runs. */
+void sc_compute_forget(sc_compute *compute);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t sc_compute_now_ns(void);

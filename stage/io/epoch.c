@@ -12,7 +12,9 @@ enum {
     GROUP_ALL = 0,
     GROUP_TIED = 1,
     PACED_MESSAGE_BYTES = 64,
-    RANKS_MAX = 1024
+    RANKS_MAX = 1024,
+    THREADS_MAX = 4096,
+    MB_TOKENS_MAX = 1 << 30 // of a microbatch: rows of a tensor are counted in an int
 };
 
 /* Paced runs have no data: an epoch that no run reaches the end of. */
@@ -23,16 +25,68 @@ static sc_status check_sizes(const sc_msg_assign *a, sc_err *err)
     if (a->n_ranks < 1 || a->n_ranks > RANKS_MAX || a->rank >= a->n_ranks ||
         a->n_stages < a->n_ranks || a->n_stages > SC_STAGES_MAX || a->n_mb < 1 ||
         a->n_mb > SC_MICROBATCHES_MAX || a->micro_batch_size < 1 || a->sequence_length < 1 ||
-        a->threads < 1 || a->n_message_slots < 1 || a->n_message_slots > a->n_mb + 1) {
+        a->threads < 1 || a->threads > THREADS_MAX || a->n_message_slots < 1 ||
+        a->n_message_slots > a->n_mb + 1 ||
+        (uint64_t)a->micro_batch_size * a->sequence_length > MB_TOKENS_MAX) {
         return sc_status_fail(err, SC_PROTOCOL,
-                              "assignment out of range: rank %u of %u, %zu stages, %u microbatches",
-                              a->rank, a->n_ranks, a->n_stages, a->n_mb);
+                              "assignment out of range: rank %u of %u, %zu stages, %u microbatches "
+                              "of %u x %u tokens, %u threads",
+                              a->rank, a->n_ranks, a->n_stages, a->n_mb, a->micro_batch_size,
+                              a->sequence_length, a->threads);
     }
     for (size_t s = 0; s < a->n_stages; s++) {
         if (a->stages[s].stage != s || a->stages[s].rank >= a->n_ranks) {
             return sc_status_fail(err, SC_PROTOCOL, "assignment: stage %zu is stage %u on rank %u",
                                   s, a->stages[s].stage, a->stages[s].rank);
         }
+    }
+    return SC_OK;
+}
+
+/* The old epoch's model, data and place go on, so the new plan may change neither. */
+static sc_status check_heir(const sc_msg_assign *old, const sc_msg_assign *a, sc_err *err)
+{
+    const sc_msg_model *m = &old->model;
+    const sc_msg_model *n = &a->model;
+    bool is_same_place = old->rank == a->rank && old->n_ranks == a->n_ranks;
+    bool is_same_batch = old->n_mb == a->n_mb && old->micro_batch_size == a->micro_batch_size &&
+                         old->sequence_length == a->sequence_length && old->seed == a->seed;
+    bool is_same_model = m->n_layer == n->n_layer && m->n_head == n->n_head &&
+                         m->n_embd == n->n_embd && m->n_inner == n->n_inner &&
+                         m->vocab_size == n->vocab_size && m->n_positions == n->n_positions &&
+                         m->tie_word_embeddings == n->tie_word_embeddings;
+    bool is_same_text = strcmp(old->slice, a->slice) == 0 &&
+                        strcmp(old->data_path, a->data_path) == 0 &&
+                        strcmp(old->data_format, a->data_format) == 0 &&
+                        strcmp(old->recompute, a->recompute) == 0 &&
+                        strcmp(old->optimizer.name, a->optimizer.name) == 0;
+    if (!is_same_place || !is_same_batch || !is_same_model || !is_same_text) {
+        return sc_status_fail(err, SC_PROTOCOL,
+                              "epoch %llu goes on from epoch %llu with another %s",
+                              (unsigned long long)a->epoch, (unsigned long long)old->epoch,
+                              !is_same_place   ? "rank"
+                              : !is_same_batch ? "batch"
+                              : !is_same_model ? "model"
+                                               : "slice, recomputation, data or optimizer");
+    }
+    return SC_OK;
+}
+
+/* Every block of the model on one stage, in order; embedding first, head last. */
+static sc_status check_blocks(const sc_msg_assign *a, sc_err *err)
+{
+    uint32_t next = 0;
+    for (size_t s = 0; s < a->n_stages; s++) {
+        const sc_msg_stage *stage = &a->stages[s];
+        bool is_last = s + 1 == a->n_stages;
+        if (stage->block_begin != next || stage->block_end < next ||
+            (is_last && stage->block_end != a->model.n_layer) || stage->has_embed != (s == 0) ||
+            stage->has_head != is_last) {
+            return sc_status_fail(
+                err, SC_PROTOCOL, "assignment: stage %zu of %zu has blocks %u to %u of %u", s,
+                a->n_stages, stage->block_begin, stage->block_end, a->model.n_layer);
+        }
+        next = stage->block_end;
     }
     return SC_OK;
 }
@@ -221,6 +275,13 @@ sc_status sc_epoch_new(sc_arena *arena, const sc_msg_assign *assign, sc_compute 
     ep->is_one_host = strcmp(assign->bind_address, "ipc") == 0;
     ep->is_paced = strcmp(assign->slice, "paced") == 0;
     SC_GOTO(check_sizes(&ep->assign, err));
+    if (!ep->is_paced) {
+        SC_GOTO(check_blocks(&ep->assign, err));
+    }
+    if (old != NULL) {
+        SC_GOTO(check_heir(&old->assign, &ep->assign, err));
+        ep->step = old->step; // what heartbeats tell until the next one begins
+    }
     SC_GOTO(compile_plan(ep, err));
     SC_GOTO(open_base(ep, err));
     SC_GOTO(allocate(ep, err));
@@ -266,19 +327,21 @@ void sc_epoch_free(sc_epoch **epoch)
     if (ep == NULL) {
         return;
     }
-    sc_epoch_free(&ep->old);
-    if (ep->base != NULL && ep->base->n_users == 1) {
+    int n_own = ep->old == NULL ? 1 : 2; // users of the base that end here
+    if (ep->base != NULL && ep->base->n_users == n_own) {
         atomic_store(&ep->base->is_aborted, true);
     }
     if (ep->comm != NULL) {
         ep->comm->ops->abort(ep->comm);
     }
     drain_tasks(ep);
+    sc_epoch_free(&ep->old); // only now: the setup takes from it, and results carry no name
     if (ep->comm != NULL) {
         ep->comm->ops->close(&ep->comm);
     }
     sc_epoch_step_push(ep, SC_EPOCH_TASK_CLOSE, 0, sc_epoch_setup_close);
     drain_tasks(ep);
+    sc_compute_forget(ep->compute);
     free_base(ep->base);
     sc_table_free(&ep->table);
     sc_arena arena = ep->arena; // holds ep itself

@@ -104,12 +104,12 @@ static void deliver(sc_epoch *ep, const sc_comm_event *event)
 static void receive(sc_epoch *ep, sc_comm_event *event)
 {
     int64_t due_ns = event->sent_ready_ns + ep->assign.pace_comm_ns;
-    if (!ep->is_paced || due_ns <= event->arrived_ns) {
+    if (!ep->is_paced || (due_ns <= event->arrived_ns && ep->n_held == 0)) {
         deliver(ep, event);
         return;
     }
-    assert(ep->n_held < ep->n_held_max);
-    event->arrived_ns = due_ns;
+    assert(ep->n_held < ep->n_held_max); // behind others even when it is due: channels keep order
+    event->arrived_ns = due_ns > event->arrived_ns ? due_ns : event->arrived_ns;
     ep->held[ep->n_held++] = *event;
 }
 
