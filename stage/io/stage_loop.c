@@ -82,9 +82,16 @@ static void send_hello(sc_stage_loop *loop)
     send_message(loop, &msg);
 }
 
-static void send_heartbeat(sc_stage_loop *loop)
+static const char *state_text(const sc_epoch *ep)
 {
     static const char *const states[] = {"setup", "idle", "step", "tail"};
+    bool is_saving = ep->state == SC_EPOCH_TAIL && (ep->tail.phase == SC_TAIL_SAVE_GRADIENTS ||
+                                                    ep->tail.phase == SC_TAIL_SAVE_WEIGHTS);
+    return is_saving ? "saving" : states[ep->state];
+}
+
+static void send_heartbeat(sc_stage_loop *loop)
+{
     char action[SC_ACTION_TEXT_MAX] = "";
     int peer = SC_EXECUTOR_NONE;
     sc_msg msg = {.type = SC_MSG_HEARTBEAT, .u.heartbeat = {.state = "idle"}};
@@ -93,7 +100,7 @@ static void send_heartbeat(sc_stage_loop *loop)
         sc_epoch_step_current(loop->epoch, action, sizeof action, &peer);
         hb->epoch = loop->epoch->assign.epoch;
         hb->step = loop->epoch->step.step;
-        hb->state = states[loop->epoch->state];
+        hb->state = state_text(loop->epoch);
         hb->since_ns = loop->epoch->current_since_ns;
         hb->n_done = loop->epoch->n_actions_done;
     }
@@ -119,7 +126,6 @@ static sc_status compose_bind_address(sc_stage_loop *loop, const sc_msg_assign *
     return SC_OK;
 }
 
-/* The message's arena goes over to the epoch. */
 /* The epoch that the new one goes on from, or NULL for a start with initial weights, which gives
    any other epoch up. Weights are never lost in silence: without the epoch that is asked for there
    is no new one. */
@@ -141,6 +147,7 @@ static sc_status find_heir(sc_stage_loop *loop, const sc_msg_assign *assign, sc_
     return SC_OK;
 }
 
+/* The message's arena goes over to the epoch. */
 static void handle_assign(sc_stage_loop *loop, sc_arena *arena, const sc_msg_assign *assign)
 {
     sc_err err;
@@ -360,6 +367,12 @@ static void arm_precise(sc_stage_loop *loop)
     timerfd_settime(loop->precise_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* -1, which poll passes over, when there is none; nobody takes a failed epoch's events any more. */
+static int comm_fd(const sc_epoch *ep)
+{
+    return ep == NULL || ep->comm == NULL || ep->err.status != SC_OK ? -1 : ep->comm->event_fd;
+}
+
 /* Waits; does not when a socket may hold what its descriptor no longer tells. */
 static void wait_events(sc_stage_loop *loop, struct pollfd *fds)
 {
@@ -371,9 +384,7 @@ static void wait_events(sc_stage_loop *loop, struct pollfd *fds)
         [POLL_HEARTBEAT] = loop->heartbeat_fd,
         [POLL_PRECISE] = loop->precise_fd,
         [POLL_COMPUTE] = loop->compute.results.event_fd,
-        // poll passes over negative ones
-        [POLL_COMM] =
-            loop->epoch == NULL || loop->epoch->comm == NULL ? -1 : loop->epoch->comm->event_fd,
+        [POLL_COMM] = comm_fd(loop->epoch),
     };
     for (int i = 0; i < POLL_COUNT; i++) {
         fds[i] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
