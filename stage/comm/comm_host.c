@@ -42,7 +42,12 @@ static sc_status connect_comm(sc_comm *comm, const char *const *endpoints, sc_er
 {
     sc_comm_host *host = host_of(comm);
     SC_TRY(check_alive(host, err));
-    assert(!host->is_connect_called);
+    if (host->is_connect_called) {
+        return sc_status_fail(err, SC_PROTOCOL,
+                              "the data transport of epoch %llu is connected "
+                              "already",
+                              (unsigned long long)host->epoch);
+    }
     for (int i = 0; i < host->n_peers; i++) {
         sc_host_peer *peer = &host->peers[i];
         const char *endpoint = endpoints[peer->rank];
