@@ -1,5 +1,5 @@
 # Failures, hangs and bad input: the real programs with paced slices, see fleet.h.
-sc_library(sc_fleet SOURCES actor.c failure.c fleet.c ${CMAKE_SOURCE_DIR}/cli/client.c
+sc_library(sc_fleet SOURCES actor.c boss.c failure.c fleet.c ${CMAKE_SOURCE_DIR}/cli/client.c
   LIBS sc_proto sc_formats sc_schedules sc_testsupport PkgConfig::CJSON PkgConfig::ZMQ cmocka)
 target_compile_definitions(sc_fleet PRIVATE SC_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
 
@@ -17,3 +17,4 @@ sc_fleet_test(test_bad_input_job)
 sc_fleet_test(test_bad_input_ports)
 sc_fleet_test(test_bad_input_daemons)
 sc_fleet_test(test_failure_setup)
+sc_fleet_test(test_worker)
