@@ -250,10 +250,13 @@ static void handle_fail(sc_coord *c, sc_coord_peer *peer, const sc_msg_fail *fai
     format_place(c, fail, place, sizeof place);
     snprintf(text, sizeof text, "rank %d (host %s, pid %" PRIu32 ", %s) failed: %s: %.700s",
              peer->rank, peer->host, peer->pid, peer->device, place, fail->text);
-    peer->is_gone = true;
-    sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));
     sc_status status =
         fail->status > 0 && fail->status < SC_STATUS_COUNT ? (sc_status)fail->status : SC_PEER;
+    /* it ends with its own error, not with ours: that the coordinator is gone */
+    sc_msg stop = {.type = SC_MSG_STOP, .u.stop = {(uint32_t)status, fail->text}};
+    sc_coord_peers_send(c, peer, &stop);
+    peer->is_gone = true;
+    sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));
     sc_steploop_finish(&c->steps, status, text);
 }
 
@@ -280,6 +283,10 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
         handle_fail(c, peer, &msg->u.fail, now_ns);
         return SC_OK;
     case SC_MSG_BYE:
+        if (peer->rank == SC_COORD_NONE) {
+            forget(c, peer, now_ns);
+            return SC_OK;
+        }
         peer->is_gone = true;
         sc_membership_leave(c->membership, sc_coord_peers_index(c, peer));
         return SC_OK;
@@ -406,7 +413,9 @@ void sc_coord_handle_membership(sc_coord *c, const sc_membership_effect *effect)
         forget(c, peer, now_ns);
         return;
     }
-    SC_LOG_ERROR("%s", effect->text);
+    if (!c->is_over) { // one that is slow to leave is no news
+        SC_LOG_ERROR("%s", effect->text);
+    }
     peer->is_gone = true;
     sc_membership_leave(c->membership, effect->worker);
     sc_steploop_finish(&c->steps, SC_PEER, effect->text);

@@ -108,6 +108,26 @@ static void test_report_of_another_rank(void **state)
     sc_fleet_close(&fleet);
 }
 
+/* A worker that failed is told to end, with its own error. */
+static void test_worker_that_fails_is_stopped(void **state)
+{
+    (void)state;
+    sc_fleet fleet;
+    sc_actor *actor = start_setup(&fleet);
+    sc_msg fail = {.type = SC_MSG_FAIL,
+                   .u.fail = {.epoch = 1, .status = SC_NO_MEMORY, .text = "too large"}};
+    sc_actor_send(actor, &fail);
+    const sc_msg *stop = sc_actor_expect(actor, SC_MSG_STOP, SC_FLEET_VERDICT_MS);
+    assert_int_equal(stop->u.stop.status, SC_NO_MEMORY);
+    assert_string_equal(stop->u.stop.reason, "too large");
+    sc_proc_expect_line(fleet.coordinator, SC_PROC_ERR, "cpu:1) failed: setup: too large",
+                        SC_FLEET_PATIENCE_MS);
+    sc_proc_expect_exit(fleet.workers[0], sc_status_exit_code(SC_NO_MEMORY), SC_FLEET_PATIENCE_MS);
+    sc_actor_close(&actor);
+    sc_proc_expect_exit(fleet.coordinator, sc_status_exit_code(SC_NO_MEMORY), SC_FLEET_PATIENCE_MS);
+    sc_fleet_close(&fleet);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +135,7 @@ int main(void)
         cmocka_unit_test(test_worker_stopped_in_its_setup),
         cmocka_unit_test(test_worker_that_falls_silent),
         cmocka_unit_test(test_report_of_another_rank),
+        cmocka_unit_test(test_worker_that_fails_is_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
