@@ -95,13 +95,17 @@ sc_status sc_steploop_swap(sc_steploop *loop, uint64_t at, sc_err *err)
         return sc_status_fail(err, SC_EXISTS, "a swap before step %llu waits already",
                               (unsigned long long)loop->swap_at);
     }
+    if (loop->n_issued == loop->config.n_steps) {
+        return sc_status_fail(err, SC_INVALID, "no swap: all %llu steps of the job are issued",
+                              (unsigned long long)loop->n_issued);
+    }
     if (at < loop->n_issued || at >= loop->config.n_steps) {
-        return sc_status_fail(
-            err, SC_INVALID,
-            "no swap before step %llu: steps up to %llu are issued and the job has "
-            "%llu; choose %llu or later",
-            (unsigned long long)at, (unsigned long long)loop->n_issued,
-            (unsigned long long)loop->config.n_steps, (unsigned long long)loop->n_issued);
+        return sc_status_fail(err, SC_INVALID,
+                              "no swap before step %llu: %llu steps are issued and the job has "
+                              "%llu; choose %llu or later",
+                              (unsigned long long)at, (unsigned long long)loop->n_issued,
+                              (unsigned long long)loop->config.n_steps,
+                              (unsigned long long)loop->n_issued);
     }
     loop->swap_at = at;
     return SC_OK;

@@ -120,9 +120,6 @@ typedef struct sc_coord {
     sc_coord_step *step_numbers; // (SC_STEPLOOP_WINDOW)(n_ranks)
     double first_loss;
     double last_loss;
-    int64_t train_start_ns;
-    int64_t train_end_ns;
-    uint64_t n_valid_total;
     bool is_over; // FINISH was acted on
     int64_t over_ns;
     sc_status status;

@@ -12,8 +12,7 @@ static long device_slot(const char *device)
     return colon == NULL ? 1L << 30 : strtol(colon + 1, NULL, 10);
 }
 
-/* Hosts in the order they came, devices of a host in rising order: neighbours in the pipeline share
- * a host. */
+/* Hosts by name, devices of a host in rising order: neighbours in the pipeline share a host. */
 static int compare_workers(const sc_coord *c, int a, int b)
 {
     const sc_coord_peer *pa = &c->peers[a];
@@ -230,9 +229,6 @@ static void act_step(sc_coord *c, uint64_t step)
     memcpy(&msg.u.step.lr_bits, &lr, sizeof lr);
     msg.u.step.sent_ns = sc_coord_loop_now_ns();
     msg.u.step.is_last = step + 1 == c->steps.config.n_steps;
-    if (step == 0) {
-        c->train_start_ns = sc_coord_loop_now_ns();
-    }
     sc_coord_peers_send_workers(c, &msg);
 }
 
@@ -249,8 +245,6 @@ static void act_step_done(sc_coord *c, uint64_t step)
     }
     c->first_loss = step == 0 ? loss : c->first_loss;
     c->last_loss = loss;
-    c->n_valid_total += numbers->n_valid;
-    c->train_end_ns = sc_coord_loop_now_ns();
     c->cur->n_steps++;
     c->cur->n_valid += numbers->n_valid;
     c->cur->step_ns_sum += step_ns;
@@ -293,7 +287,9 @@ static void act_finish(sc_coord *c, const sc_steploop_effect *effect)
 void sc_coord_act_progress(sc_coord *c, sc_coord_peer *only, double loss, double grad_norm,
                            double lr, double step_ns)
 {
-    const sc_coord_step *numbers = c->step_numbers;
+    uint64_t last = c->steps.n_done > 0 ? c->steps.n_done - 1 : 0; // the step that step_ns is of
+    const sc_coord_step *numbers =
+        &c->step_numbers[last % SC_STEPLOOP_WINDOW * (size_t)c->plan->n_ranks];
     sc_msg msg = {.type = SC_MSG_PROGRESS};
     sc_msg_progress *progress = &msg.u.progress;
     progress->phase = sc_steploop_phase_text(c->steps.phase);

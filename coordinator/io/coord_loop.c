@@ -24,7 +24,8 @@ enum {
     FIXED_POLL_ITEMS = 3, // router, monitor, signals
     POLL_ITEMS_MAX = FIXED_POLL_ITEMS + 64,
     MESSAGES_A_TURN = 256,
-    ARENA_FRAMES = 8 // an unpacked message may take several times its frame
+    BACKLOG_MESSAGES = 4096, // kept for a peer that does not read; what comes beyond is lost to it
+    ARENA_FRAMES = 8         // an unpacked message may take several times its frame
 };
 
 int64_t sc_coord_loop_now_ns(void)
@@ -56,11 +57,11 @@ static sc_status open_router(sc_coord *c, sc_err *err)
         return sc_status_fail(err, SC_FAILED, "ZeroMQ: %s", zmq_strerror(errno));
     }
     int yes = 1;
-    int unlimited = 0;
+    int backlog = BACKLOG_MESSAGES;
     int64_t max_bytes = SC_CODEC_FRAME_MAX;
     int linger = LINGER_MS;
     zmq_setsockopt(c->router, ZMQ_ROUTER_MANDATORY, &yes, sizeof yes);
-    zmq_setsockopt(c->router, ZMQ_SNDHWM, &unlimited, sizeof unlimited);
+    zmq_setsockopt(c->router, ZMQ_SNDHWM, &backlog, sizeof backlog);
     zmq_setsockopt(c->router, ZMQ_MAXMSGSIZE, &max_bytes, sizeof max_bytes);
     zmq_setsockopt(c->router, ZMQ_LINGER, &linger, sizeof linger);
     if (zmq_socket_monitor(c->router, "inproc://monitor", ZMQ_EVENT_DISCONNECTED) != 0) {
@@ -215,10 +216,13 @@ static void tick(sc_coord *c)
     sc_membership_effect effects[EFFECTS];
     int64_t now_ns = sc_coord_loop_now_ns();
     serve_probes(c, now_ns);
-    int n = sc_membership_tick(c->membership, now_ns, effects, EFFECTS);
-    for (int i = 0; i < n; i++) {
-        sc_coord_handle_membership(c, &effects[i]);
-    }
+    int n;
+    do {
+        n = sc_membership_tick(c->membership, now_ns, effects, EFFECTS);
+        for (int i = 0; i < n; i++) {
+            sc_coord_handle_membership(c, &effects[i]);
+        }
+    } while (n == EFFECTS);
     sc_steploop_tick(&c->steps, now_ns);
 }
 

@@ -244,10 +244,9 @@ static void test_refused_swaps_change_nothing(void **state)
     answer_all(&f);
     expect(&f, SC_STEPLOOP_STEP, 0);
     expect(&f, SC_STEPLOOP_STEP, 1);
-    static const char EARLY[] =
-        "no swap before step 1: steps up to 2 are issued and the job has 5; "
-        "choose 2 or later";
-    static const char LATE[] = "no swap before step 5: steps up to 2 are issued and the job has 5; "
+    static const char EARLY[] = "no swap before step 1: 2 steps are issued and the job has 5; "
+                                "choose 2 or later";
+    static const char LATE[] = "no swap before step 5: 2 steps are issued and the job has 5; "
                                "choose 2 or later";
     expect_refusal(&f, 1, SC_INVALID, EARLY);
     expect_refusal(&f, 5, SC_INVALID, LATE);
@@ -264,7 +263,7 @@ static void test_refused_swaps_change_nothing(void **state)
     }
     set_up_again(&f, 4);
     expect(&f, SC_STEPLOOP_STEP, 4);
-    assert_int_equal(sc_steploop_swap(&f.loop, 5, &f.err), SC_INVALID); // no step is left
+    expect_refusal(&f, 5, SC_INVALID, "no swap: all 5 steps of the job are issued");
     sc_steploop_finish(&f.loop, SC_OK, "");
     expect_refusal(&f, 5, SC_INVALID, "no swap while finished: only while training");
     sc_arena_done(&f.arena);
