@@ -291,7 +291,8 @@ sc_status sc_planner_check_cap(const sc_job *job, const sc_plan *plan, sc_err *e
         err, SC_LIMIT,
         "%s: memory.cap_gib: rank %d needs %.3f GiB (weights, gradients and optimizer %.3f, "
         "activations %.3f, kept gradients %.3f, buffers %.3f), over the cap of %g; take more "
-        "stages, a smaller micro_batch_size or a schedule with fewer live microbatches",
+        "stages, a smaller micro_batch_size, recompute: full or a schedule with fewer live "
+        "microbatches",
         job->path, worst, (double)rank->total_bytes / GIB, (double)rank->state_bytes / GIB,
         (double)rank->activation_bytes / GIB, (double)rank->keep_bytes / GIB,
         (double)rank->buffer_bytes / GIB, job->peak_memory_gib);
