@@ -19,11 +19,15 @@ sc_status sc_steploop_init(sc_steploop *loop, const sc_steploop_config *config, 
 {
     *loop = (sc_steploop){
         .config = *config, .phase_ns = config->start_ns, .swap_at = SC_STEPLOOP_NO_SWAP};
+    loop->n_issued = loop->n_done = config->first_step;
     size_t n = (size_t)config->n_ranks;
     loop->has_answered = sc_arena_alloc(arena, n, sizeof *loop->has_answered);
     loop->n_reported = sc_arena_alloc(arena, n, sizeof *loop->n_reported);
     if (loop->has_answered == NULL || loop->n_reported == NULL) {
         return sc_status_fail(err, SC_NO_MEMORY, "no memory for %d ranks", config->n_ranks);
+    }
+    for (size_t r = 0; r < n; r++) {
+        loop->n_reported[r] = config->first_step;
     }
     return SC_OK;
 }
@@ -111,6 +115,11 @@ sc_status sc_steploop_swap(sc_steploop *loop, uint64_t at, sc_err *err)
     return SC_OK;
 }
 
+void sc_steploop_hold(sc_steploop *loop, bool is_held)
+{
+    loop->is_held = is_held;
+}
+
 void sc_steploop_finish(sc_steploop *loop, sc_status status, const char *text)
 {
     if (loop->phase == SC_STEPLOOP_FINISHED) {
@@ -165,11 +174,11 @@ static bool next_in_training(sc_steploop *loop, sc_steploop_effect *out)
         *out = (sc_steploop_effect){.type = SC_STEPLOOP_STEP_DONE, .step = loop->n_done++};
         return true;
     }
-    if (loop->n_done == loop->config.n_steps) {
+    if (loop->n_done == loop->config.n_steps && !loop->is_held) {
         sc_steploop_finish(loop, SC_OK, "");
         return sc_steploop_next(loop, out);
     }
-    if (loop->n_done == loop->swap_at) {
+    if (loop->n_done == loop->swap_at && !loop->is_held) {
         loop->swap_at = SC_STEPLOOP_NO_SWAP;
         enter(loop, SC_STEPLOOP_BINDING, loop->now_ns);
         *out = (sc_steploop_effect){.type = SC_STEPLOOP_ASSIGN, .step = loop->n_done};

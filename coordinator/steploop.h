@@ -40,9 +40,10 @@ typedef enum sc_steploop_phase {
 typedef struct sc_steploop_config {
     int n_ranks;
     uint64_t n_steps;
-    int64_t wait_ns;  // longest wait for workers
-    int64_t setup_ns; // longest time from ASSIGN to the last READY
-    int64_t start_ns; // now
+    uint64_t first_step; // done already, by the run that this one goes on from
+    int64_t wait_ns;     // longest wait for workers
+    int64_t setup_ns;    // longest time from ASSIGN to the last READY
+    int64_t start_ns;    // now
 } sc_steploop_config;
 
 typedef enum sc_steploop_effect_type {
@@ -71,6 +72,7 @@ typedef struct sc_steploop {
     uint64_t n_issued;    // steps
     uint64_t n_done;      // steps
     uint64_t swap_at;     // a new plan epoch begins before this step; SC_STEPLOOP_NO_SWAP: none
+    bool is_held;         // neither the end nor a swap may come now
     bool is_finish_told;
     sc_status status;
     char text[SC_ERR_TEXT_MAX];
@@ -93,6 +95,9 @@ sc_status sc_steploop_on_report(sc_steploop *loop, int rank, uint64_t step, sc_e
    ASSIGN comes again. SC_INVALID, naming the first step that is possible, when `at` was issued
    already or is no step of the job; SC_EXISTS when another swap waits. Only while training. */
 sc_status sc_steploop_swap(sc_steploop *loop, uint64_t at, sc_err *err);
+/* Held, the job issues steps, but neither ends well nor swaps: workers are busy with what must stay
+   where it is. Errors end it all the same. */
+void sc_steploop_hold(sc_steploop *loop, bool is_held);
 /* Ends the job; the first call counts. */
 void sc_steploop_finish(sc_steploop *loop, sc_status status, const char *text);
 /* Checks the time limits. The texts name who is missing. */
