@@ -307,6 +307,16 @@ static sc_status check_texts(const checker *c)
     return SC_OK;
 }
 
+static sc_status check_checkpoint(const checker *c)
+{
+    if (c->job->device == SC_JOB_PACED &&
+        (c->job->checkpoint_every > 0 || c->job->is_checkpoint_at_end)) {
+        return sc_job_yaml_fail(mark_of(c, "checkpoint.every", "checkpoint.at_end"), "checkpoint",
+                                c->err, "a paced job has no weights to save; leave it out");
+    }
+    return SC_OK;
+}
+
 sc_status sc_job_check_all(sc_job *job, const sc_job_mark *marks, sc_err *err)
 {
     checker c = {.job = job, .marks = marks, .file = {.source = job->path}, .err = err};
@@ -317,6 +327,7 @@ sc_status sc_job_check_all(sc_job *job, const sc_job_mark *marks, sc_err *err)
     SC_TRY(check_optimizer(&c));
     SC_TRY(check_workers(&c));
     SC_TRY(check_texts(&c));
+    SC_TRY(check_checkpoint(&c));
     if (job->device == SC_JOB_PACED) {
         return SC_OK; // no model: its keys are not used
     }

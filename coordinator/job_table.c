@@ -131,4 +131,11 @@ const sc_job_key sc_job_table_rows[SC_JOB_TABLE_ROWS] = {
      .help = "write the final weights as safetensors"},
     {"output.save_gradients", SC_JOB_KEY_BOOL, SC_JOB_NEED_NONE, AT(save_gradients),
      .text = "false", .help = "write the gradients of step 0 as safetensors"},
+
+    {"checkpoint.every", SC_JOB_KEY_INT, SC_JOB_NEED_NONE, AT(checkpoint_every), .min = 0,
+     .max = STEPS_MAX, .text = "0", .help = "steps between checkpoints; 0: none"},
+    {"checkpoint.keep_last", SC_JOB_KEY_INT, SC_JOB_NEED_NONE, AT(checkpoint_keep_last), .min = 0,
+     .max = STEPS_MAX, .text = "3", .help = "newest checkpoints that stay; 0: all"},
+    {"checkpoint.at_end", SC_JOB_KEY_BOOL, SC_JOB_NEED_NONE, AT(is_checkpoint_at_end),
+     .text = "false", .help = "a checkpoint after the last step too"},
 };

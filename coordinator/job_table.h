@@ -7,7 +7,7 @@
 #include "coordinator/job_keys.h"
 
 enum {
-    SC_JOB_TABLE_ROWS = 47
+    SC_JOB_TABLE_ROWS = 50
 };
 
 extern const sc_job_key sc_job_table_rows[SC_JOB_TABLE_ROWS];

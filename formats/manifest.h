@@ -23,6 +23,10 @@ enum {
 
 #define SC_MANIFEST_FILE "manifest.json"
 
+/* In front of a parameter's name: AdamW's moments of it. */
+#define SC_MANIFEST_MOMENT_1 "optimizer.m."
+#define SC_MANIFEST_MOMENT_2 "optimizer.v."
+
 /* A model's numbers: kind, field. Kinds: INT (int64_t), REAL (double), BOOL (bool). */
 #define SC_MANIFEST_MODEL_MAP(X) \
     X(INT, n_layer) \
