@@ -339,6 +339,7 @@ void sc_epoch_free(sc_epoch **epoch)
     if (ep->comm != NULL) {
         ep->comm->ops->close(&ep->comm);
     }
+    sc_shard_close(&ep->save.shard);
     sc_epoch_step_push(ep, SC_EPOCH_TASK_CLOSE, 0, sc_epoch_setup_close);
     drain_tasks(ep);
     sc_compute_forget(ep->compute);

@@ -3,7 +3,8 @@
  *
  * epoch.c makes and closes it; epoch_setup.c allocates on the compute thread; epoch_action.c runs
  * one action there; epoch_step.c drives the executor, the compute thread and the transport;
- * epoch_tail.c ends a step: tied embeddings, gradient norm, optimizer, report.
+ * epoch_tail.c ends a step: tied embeddings, gradient norm, optimizer, report. epoch_save.c copies
+ * what a checkpoint needs behind the optimizer and has it written.
  *
  * Owns:     everything that lives as long as the plan: executor, slices, optimizer, buffers,
  * transport. Threads:  the loop thread calls everything here; what runs on the compute thread says
@@ -18,6 +19,7 @@
 #include "stage/executor.h"
 #include "stage/io/compute.h"
 #include "stage/io/dataset.h"
+#include "stage/io/shard.h"
 #include "stage/optim/gradnorm.h"
 #include "stage/slice.h"
 
@@ -42,6 +44,7 @@ typedef enum sc_epoch_task {
     SC_EPOCH_TASK_SUMS,
     SC_EPOCH_TASK_SAVE_GRADIENTS,
     SC_EPOCH_TASK_UPDATE,
+    SC_EPOCH_TASK_COPY,
     SC_EPOCH_TASK_SAVE_WEIGHTS,
     SC_EPOCH_TASK_CLOSE
 } sc_epoch_task;
@@ -54,6 +57,7 @@ typedef enum sc_epoch_tail_phase {
     SC_TAIL_GATHER,
     SC_TAIL_SAVE_GRADIENTS,
     SC_TAIL_UPDATE,
+    SC_TAIL_COPY, // for a checkpoint
     SC_TAIL_SAVE_WEIGHTS,
     SC_TAIL_DONE
 } sc_epoch_tail_phase;
@@ -93,6 +97,16 @@ typedef struct sc_epoch_tail {
     int64_t wait_ns;       // for slower ranks to call theirs
     int64_t optimizer_ns;
 } sc_epoch_tail;
+
+/* A rank's checkpoints. */
+typedef struct sc_epoch_save {
+    sc_shard *shard;      // NULL when the job saves none
+    bool is_waiting;      // the copy waits for the write before
+    int64_t wait_from_ns; // since
+    int64_t wait_ns;
+    bool is_ended; // a write has, and is not told yet
+    sc_msg_saved saved;
+} sc_epoch_save;
 
 typedef struct sc_epoch {
     sc_arena arena;       // owns `assign` and the compiled plan
@@ -136,6 +150,7 @@ typedef struct sc_epoch {
     size_t n_executed;
     size_t activation_peak;
     sc_epoch_tail tail;
+    sc_epoch_save save;
     sc_msg_span *spans; // (n_actions) of the report
     int64_t window_start_ns;
     int64_t row_cpu_ns;      // loop thread's CPU time while it walked the row
@@ -159,6 +174,7 @@ typedef enum sc_epoch_news {
     SC_EPOCH_NOTHING,
     SC_EPOCH_READY,
     SC_EPOCH_REPORT,
+    SC_EPOCH_SAVED, // epoch->save.saved
     SC_EPOCH_FAILED
 } sc_epoch_news;
 
@@ -185,6 +201,23 @@ sc_status sc_epoch_move_pack(sc_epoch *ep, sc_err *err);
 sc_status sc_epoch_move_start(sc_epoch *ep, sc_err *err);
 /* Compute thread: puts what came where it belongs and frees the buffers. */
 sc_status sc_epoch_move_unpack(void *ctx, uint64_t arg, sc_err *err);
+/* The rank that answers for a parameter: of the first stage that holds it. */
+uint32_t sc_epoch_move_owner(const sc_epoch *ep, int param);
+/* Further entries of one parameter get the first one's weights. */
+void sc_epoch_move_copy_ties(sc_optim *optim);
+
+/* epoch_save.c */
+/* Compute thread, in the setup: reads the checkpoint that the assignment names, and makes room for
+   those that will be saved. */
+sc_status sc_epoch_save_setup(sc_epoch *ep, sc_err *err);
+/* Readable when a write has ended; -1 when none will. */
+int sc_epoch_save_fd(const sc_epoch *ep);
+/* Starts the copy, or has it wait for the write before. */
+void sc_epoch_save_copy(sc_epoch *ep);
+/* The copy is done: has it written. */
+void sc_epoch_save_write(sc_epoch *ep, int64_t copy_ns);
+/* Takes the end of a write, and starts the copy that waits for it. */
+void sc_epoch_save_take(sc_epoch *ep);
 
 /* epoch_action.c: task of the compute thread; arg is the action's index. */
 sc_status sc_epoch_action_run(void *ctx, uint64_t index, sc_err *err);

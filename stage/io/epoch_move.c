@@ -23,8 +23,7 @@ static bool holds(const sc_epoch *ep, uint32_t rank, int param)
     return false;
 }
 
-/* The rank of the first stage that holds the parameter: stages are asked in order. */
-static uint32_t owner(const sc_epoch *ep, int param)
+uint32_t sc_epoch_move_owner(const sc_epoch *ep, int param)
 {
     for (size_t s = 0; s < ep->assign.n_stages; s++) {
         const sc_msg_stage *stage = &ep->assign.stages[s];
@@ -55,7 +54,8 @@ static size_t moved_bytes(const sc_epoch *ep, int param)
 /* True when the parameter goes from rank `from` to rank `to`. */
 static bool moves(const sc_epoch *ep, int param, uint32_t from, uint32_t to)
 {
-    return owner(ep->old, param) == from && holds(ep, to, param) && !holds(ep->old, to, param);
+    return sc_epoch_move_owner(ep->old, param) == from && holds(ep, to, param) &&
+           !holds(ep->old, to, param);
 }
 
 static size_t bytes_between(const sc_epoch *ep, uint32_t from, uint32_t to)
@@ -111,8 +111,7 @@ static void copy_floats(float *to, const float *from, size_t n)
     }
 }
 
-/* Weights of further entries of one parameter follow the first one's. */
-static void copy_to_ties(sc_optim *optim)
+void sc_epoch_move_copy_ties(sc_optim *optim)
 {
     for (int i = 0; i < optim->n_entries; i++) {
         const sc_optim_entry *entry = &optim->entries[i];
@@ -131,7 +130,7 @@ static void copy_local(sc_epoch *ep)
             copy_floats(to->state, from->state, state_elems(ep, to->held.param));
         }
     }
-    copy_to_ties(ep->optim);
+    sc_epoch_move_copy_ties(ep->optim);
 }
 
 /* Goes over the message's parameters; to_message packs from `optim`, otherwise unpacks into it. */
@@ -208,7 +207,7 @@ sc_status sc_epoch_move_unpack(void *ctx, uint64_t arg, sc_err *err)
         move->buffer = NULL;
     }
     if (ep->n_moves > 0) {
-        copy_to_ties(ep->optim);
+        sc_epoch_move_copy_ties(ep->optim);
     }
     return SC_OK;
 }

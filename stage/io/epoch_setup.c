@@ -25,7 +25,7 @@ static sc_status open_slice(sc_epoch *ep, int s, sc_err *err)
     config.pace.i_ns = stage->pace_i_ns;
     config.pace.w_ns = stage->pace_w_ns;
     config.is_aborted = &ep->base->is_aborted;
-    config.is_blank = ep->old != NULL;
+    config.is_blank = ep->old != NULL || ep->assign.resume_path[0] != '\0';
     if (config.n_act_slots > (int)stage->n_act_slots ||
         config.n_keep_slots > (int)stage->n_keep_slots) {
         return sc_status_fail(err, SC_PROTOCOL,
@@ -109,6 +109,7 @@ sc_status sc_epoch_setup_run(void *ctx, uint64_t arg, sc_err *err)
     SC_TRY(open_slices(ep, err));
     SC_TRY(open_optimizer(ep, err));
     SC_TRY(sc_epoch_move_pack(ep, err));
+    SC_TRY(sc_epoch_save_setup(ep, err));
     for (int e = 0; e < ep->ex->n_edges; e++) {
         SC_TRY(open_edge(ep, e, err));
     }
@@ -152,7 +153,7 @@ void sc_epoch_setup_bytes(const sc_epoch *ep, sc_msg_ready *out)
                                    .T = ep->batch.T,
                                    .is_adamw = strcmp(ep->assign.optimizer.name, "adamw") == 0,
                                    .recompute = ep->recompute};
-    out->total_bytes = 0;
+    out->total_bytes = ep->save.shard == NULL ? 0 : sc_shard_bytes(ep->save.shard);
     for (int e = 0; e < ep->ex->n_edges; e++) {
         out->total_bytes += (uint64_t)ep->ex->edges[e].n_slots * message;
     }

@@ -188,6 +188,9 @@ static sc_status take_events(sc_epoch *ep, sc_err *err)
     while (ep->comm != NULL && ep->comm->ops->next_event(ep->comm, &event)) {
         SC_TRY(take_comm_event(ep, &event, err));
     }
+    if (ep->is_set_up && ep->save.shard != NULL && sc_shard_is_writing(ep->save.shard)) {
+        sc_epoch_save_take(ep);
+    }
     release_held(ep);
     return SC_OK;
 }
@@ -237,6 +240,10 @@ sc_epoch_news sc_epoch_step_pump(sc_epoch *ep)
         return SC_EPOCH_NOTHING; // told already; the coordinator decides
     }
     sc_status status = take_events(ep, &ep->err);
+    if (status == SC_OK && ep->save.is_ended) {
+        ep->save.is_ended = false;
+        return SC_EPOCH_SAVED;
+    }
     if (status == SC_OK && ep->state == SC_EPOCH_SETUP) {
         status = set_up(ep, &ep->err);
         if (status == SC_OK && ep->state == SC_EPOCH_IDLE) {

@@ -147,6 +147,12 @@ static sc_status start_phase(sc_epoch *ep, bool *is_started, sc_err *err)
     case SC_TAIL_UPDATE:
         sc_epoch_step_push(ep, SC_EPOCH_TASK_UPDATE, 0, run_update);
         return SC_OK;
+    case SC_TAIL_COPY:
+        if (!ep->step.should_save || ep->save.shard == NULL) {
+            break;
+        }
+        sc_epoch_save_copy(ep);
+        return SC_OK;
     case SC_TAIL_SAVE_WEIGHTS:
         if (!ep->step.is_last || ep->assign.weights_path[0] == '\0') {
             break;
@@ -183,6 +189,9 @@ static sc_status end_phase(sc_epoch *ep, int64_t start_ns, int64_t end_ns, sc_er
     if (ep->tail.phase == SC_TAIL_GATHER) {
         ep->tail.reduce_end_ns = sc_compute_now_ns();
         return decide(ep, err);
+    }
+    if (ep->tail.phase == SC_TAIL_COPY && end_ns != 0) {
+        sc_epoch_save_write(ep, end_ns - start_ns);
     }
     if (ep->tail.phase == SC_TAIL_UPDATE) {
         ep->tail.optimizer_ns = end_ns - start_ns;

@@ -24,6 +24,7 @@ enum {
     POLL_PRECISE,
     POLL_COMPUTE,
     POLL_COMM,
+    POLL_SHARD,
     POLL_COUNT
 };
 
@@ -86,6 +87,7 @@ static const char *state_text(const sc_epoch *ep)
 {
     static const char *const states[] = {"setup", "idle", "step", "tail"};
     bool is_saving = ep->state == SC_EPOCH_TAIL && (ep->tail.phase == SC_TAIL_SAVE_GRADIENTS ||
+                                                    ep->tail.phase == SC_TAIL_COPY ||
                                                     ep->tail.phase == SC_TAIL_SAVE_WEIGHTS);
     return is_saving ? "saving" : states[ep->state];
 }
@@ -328,6 +330,16 @@ static void take_heartbeat(sc_stage_loop *loop)
     }
 }
 
+static void log_saved(const sc_msg_saved *saved)
+{
+    if (saved->status != SC_OK) {
+        SC_LOG_WARN("checkpoint of step %llu: %s", (unsigned long long)saved->step, saved->text);
+    } else if (saved->wait_ns > 0) {
+        SC_LOG_INFO("checkpoint of step %llu: the step waited %.1f ms for the write before",
+                    (unsigned long long)saved->step, (double)saved->wait_ns / 1e6);
+    }
+}
+
 static void pump_epoch(sc_stage_loop *loop)
 {
     sc_msg msg;
@@ -346,6 +358,10 @@ static void pump_epoch(sc_stage_loop *loop)
         case SC_EPOCH_REPORT:
             msg = (sc_msg){.type = SC_MSG_REPORT};
             sc_epoch_tail_report(loop->epoch, &msg.u.report);
+            break;
+        case SC_EPOCH_SAVED:
+            msg = (sc_msg){.type = SC_MSG_SAVED, .u.saved = loop->epoch->save.saved};
+            log_saved(&msg.u.saved);
             break;
         case SC_EPOCH_FAILED:
             send_fail(loop, &loop->epoch->err, loop->epoch->assign.epoch, loop->epoch->step.step);
@@ -385,6 +401,7 @@ static void wait_events(sc_stage_loop *loop, struct pollfd *fds)
         [POLL_PRECISE] = loop->precise_fd,
         [POLL_COMPUTE] = loop->compute.results.event_fd,
         [POLL_COMM] = comm_fd(loop->epoch),
+        [POLL_SHARD] = loop->epoch == NULL ? -1 : sc_epoch_save_fd(loop->epoch),
     };
     for (int i = 0; i < POLL_COUNT; i++) {
         fds[i] = (struct pollfd){.fd = descriptors[i], .events = POLLIN};
