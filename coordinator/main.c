@@ -24,6 +24,7 @@ enum {
     KEY_DRY_RUN,
     KEY_ROTATE,
     KEY_ROTATE_EVERY,
+    KEY_RESUME,
     KEY_LOG,
     KEY_INSECURE,
     KEY_KEYS
@@ -39,6 +40,7 @@ typedef struct options {
     size_t n_overrides;
     sc_coord_config coord;
     const char *log;
+    const char *resume; // NULL: from the start; "": from the job's newest checkpoint
     bool is_dry_run;
     bool is_json;
     bool is_key_list;
@@ -60,6 +62,10 @@ static const struct argp_option option_list[] = {
      "list every key of a job file with type, limits, default and meaning", 0},
     {"rotate", KEY_ROTATE, "A,B,...", 0, "let schedules take turns in this one job", 0},
     {"rotate-every", KEY_ROTATE_EVERY, "STEPS", 0, "length of a turn, 4 or more (default 8)", 0},
+    {"resume", KEY_RESUME, "PATH", OPTION_ARG_OPTIONAL,
+     "go on from a checkpoint: its folder, or a run folder's newest one (default: the newest one "
+     "of this job's run folders)",
+     0},
     {"log", KEY_LOG, "FILE", 0, "append the log to FILE instead of writing it to stderr", 0},
     {"insecure", KEY_INSECURE, NULL, 0,
      "allow --listen beyond loopback although nothing authenticates peers", 0},
@@ -139,6 +145,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_ROTATE_EVERY:
         parse_turn(o, arg, state);
         return 0;
+    case KEY_RESUME:
+        o->resume = arg == NULL ? "" : arg;
+        return 0;
     case KEY_DRY_RUN:
         o->is_dry_run = true;
         return 0;
@@ -214,6 +223,7 @@ static sc_status run(options *o, sc_err *err)
     sc_status status = SC_OK;
     sc_job *job = NULL;
     sc_plan *plan = NULL;
+    sc_resume resume = {.folder = NULL};
     if (o->is_key_list) {
         return print_key_list(err);
     }
@@ -228,9 +238,15 @@ static sc_status run(options *o, sc_err *err)
     o->coord.runs_dir = o->coord.runs_dir != NULL ? o->coord.runs_dir : job->runs_dir;
     o->coord.name = o->coord.name != NULL ? o->coord.name : job->name;
     SC_GOTO(check_name(o->coord.name, err));
+    if (o->resume != NULL) {
+        SC_GOTO(
+            sc_resume_open(job, plan, o->coord.runs_dir, o->coord.name, o->resume, &resume, err));
+        o->coord.resume = &resume;
+    }
     SC_GOTO(sc_coord_loop_run(&o->coord, err));
 out:
     sc_store_close(&o->coord.store);
+    sc_resume_done(&resume);
     sc_planner_free(&plan);
     sc_job_free(&job);
     return status;

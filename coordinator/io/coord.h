@@ -3,7 +3,8 @@
  *
  * coord_loop.c polls and owns everything; coord_peers.c sends and keeps the table of peers;
  * coord_handle.c reacts to messages; coord_act.c carries out the step loop's effects;
- * coord_record.c writes the run folder; coord_status.c tells how the job gets on.
+ * coord_save.c keeps checkpoints; coord_record.c writes the run folder; coord_status.c tells how
+ * the job gets on.
  */
 #ifndef SC_COORDINATOR_IO_COORD_H
 #define SC_COORDINATOR_IO_COORD_H
@@ -12,7 +13,10 @@
 #include "coordinator/clock.h"
 #include "coordinator/io/coord_loop.h"
 #include "coordinator/io/probe.h"
+#include "coordinator/snapshot.h"
 #include "coordinator/steploop.h"
+
+#include <cjson/cJSON.h>
 
 enum {
     SC_COORD_PEERS_MAX = 4096,
@@ -117,6 +121,8 @@ typedef struct sc_coord {
     char boot_id[64];       // of this host
     sc_membership *membership;
     sc_steploop steps;
+    sc_snapshot saves;
+    const char *checkpoint_path; // absolute; "": the job saves none
     sc_coord_step *step_numbers; // (SC_STEPLOOP_WINDOW)(n_ranks)
     double first_loss;
     double last_loss;
@@ -171,6 +177,20 @@ sc_status sc_coord_swap_request(sc_coord *c, const char *argument, char *text, s
 void sc_coord_swap_enter(sc_coord *c);
 /* After a step: --rotate's next turn, schedule auto's choice. */
 sc_status sc_coord_swap_after_step(sc_coord *c, uint64_t step, sc_err *err);
+
+/* coord_save.c: checkpoints */
+sc_status sc_coord_save_open(sc_coord *c, sc_err *err);
+/* Removes what is not complete. */
+void sc_coord_save_close(sc_coord *c);
+/* True when a checkpoint follows the update of `step`; its folder is there then. */
+bool sc_coord_save_begin(sc_coord *c, uint64_t step);
+/* A worker reports its part; the last one's makes the checkpoint complete. */
+sc_status sc_coord_save_take(sc_coord *c, const sc_coord_peer *peer, const sc_msg_saved *msg,
+                             sc_err *err);
+/* "resumed" and "checkpoints" into a summary or status; false when out of memory. */
+bool sc_coord_save_add_json(const sc_coord *c, cJSON *object);
+/* The same as lines of text; "" when there is nothing to say. */
+void sc_coord_save_format(const sc_coord *c, char *out, size_t n);
 
 /* coord_record.c */
 sc_status sc_coord_record_start(sc_coord *c, sc_err *err);

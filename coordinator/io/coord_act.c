@@ -159,6 +159,9 @@ static void fill_assign(sc_coord *c, sc_msg_assign *out)
     out->gradients_path = save_path(c, job->save_gradients, "gradients");
     out->n_message_slots = (uint32_t)c->plan->n_message_slots;
     out->inherit_epoch = c->epoch - 1; // 0 for the first
+    out->checkpoint_path = c->checkpoint_path;
+    out->resume_path = c->epoch == 1 && c->config->resume != NULL ? c->config->resume->folder : "";
+    out->start_step = c->steps.n_done;
     out->n_stages = (size_t)c->plan->n_stages;
 }
 
@@ -229,6 +232,7 @@ static void act_step(sc_coord *c, uint64_t step)
     memcpy(&msg.u.step.lr_bits, &lr, sizeof lr);
     msg.u.step.sent_ns = sc_coord_loop_now_ns();
     msg.u.step.is_last = step + 1 == c->steps.config.n_steps;
+    msg.u.step.should_save = sc_coord_save_begin(c, step);
     sc_coord_peers_send_workers(c, &msg);
 }
 
@@ -243,7 +247,7 @@ static void act_step_done(sc_coord *c, uint64_t step)
     for (int r = 0; r < c->plan->n_ranks; r++) {
         step_ns = numbers[r].window_ns > step_ns ? numbers[r].window_ns : step_ns;
     }
-    c->first_loss = step == 0 ? loss : c->first_loss;
+    c->first_loss = step == c->steps.config.first_step ? loss : c->first_loss;
     c->last_loss = loss;
     c->cur->n_steps++;
     c->cur->n_valid += numbers->n_valid;

@@ -139,7 +139,7 @@ static void keep_memory(sc_coord *c, const sc_msg_report *report)
     if (report->activation_peak_bytes > keep->activation_peak_bytes) {
         keep->activation_peak_bytes = report->activation_peak_bytes;
     }
-    if (report->step > 0 && report->n_allocs > keep->n_allocs) {
+    if (report->step > c->steps.config.first_step && report->n_allocs > keep->n_allocs) {
         keep->n_allocs = report->n_allocs;
     }
 }
@@ -279,6 +279,8 @@ static sc_status handle_worker(sc_coord *c, sc_coord_peer *peer, const sc_msg *m
         return sc_steploop_on_answer(&c->steps, peer->rank, now_ns, err);
     case SC_MSG_REPORT:
         return msg->u.report.epoch == c->epoch ? take_report(c, peer, &msg->u.report, err) : SC_OK;
+    case SC_MSG_SAVED:
+        return sc_coord_save_take(c, peer, &msg->u.saved, err);
     case SC_MSG_FAIL:
         handle_fail(c, peer, &msg->u.fail, now_ns);
         return SC_OK;

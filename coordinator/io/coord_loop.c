@@ -125,6 +125,14 @@ static sc_status announce(sc_coord *c, sc_err *err)
     const char *run_dir = sc_store_path(c->config->store);
     SC_LOG_INFO("job %s: listening on %s, run folder %s, waiting for %d workers", c->job->name,
                 endpoint, run_dir, c->plan->n_ranks);
+    if (c->config->resume != NULL) {
+        SC_LOG_INFO("resuming from %s at step %llu", c->config->resume->folder,
+                    (unsigned long long)c->config->resume->step);
+    }
+    if (c->config->resume != NULL && c->config->resume->differences[0] != '\0') {
+        SC_LOG_WARN("%s: losses will not be those of a run without interruption",
+                    c->config->resume->differences);
+    }
     char line[512];
     snprintf(line, sizeof line, "%s\n", endpoint);
     SC_TRY(sc_store_write(c->config->store, "endpoint", line, err));
@@ -285,6 +293,7 @@ static sc_status open_state(sc_coord *c, sc_err *err)
     steps.wait_ns = (int64_t)(c->job->wait_seconds * 1e9);
     steps.setup_ns = SETUP_SECONDS * 1000000000LL;
     steps.start_ns = sc_coord_loop_now_ns();
+    steps.first_step = c->config->resume == NULL ? 0 : c->config->resume->step;
     SC_TRY(sc_steploop_init(&c->steps, &steps, &c->arena, err));
     return sc_coord_swap_open(c, err);
 }
@@ -306,6 +315,7 @@ static void close_all(sc_coord *c)
     if (c->signal_fd >= 0) {
         close(c->signal_fd);
     }
+    sc_coord_save_close(c);
     sc_coord_swap_close(c);
     free(c->summary);
     free(c->peers);
@@ -337,6 +347,7 @@ sc_status sc_coord_loop_run(sc_coord_config *config, sc_err *err)
     SC_GOTO(open_signals(c, err));
     SC_GOTO(open_router(c, err));
     SC_GOTO(sc_store_open(config->runs_dir, config->name, &config->store, err));
+    SC_GOTO(sc_coord_save_open(c, err));
     SC_GOTO(sc_coord_record_start(c, err));
     SC_GOTO(announce(c, err));
     while (!is_farewell_over(c)) {

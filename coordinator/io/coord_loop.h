@@ -7,6 +7,7 @@
 #ifndef SC_COORDINATOR_IO_COORD_LOOP_H
 #define SC_COORDINATOR_IO_COORD_LOOP_H
 
+#include "coordinator/io/resume.h"
 #include "coordinator/io/store.h"
 #include "coordinator/planner.h"
 
@@ -18,9 +19,10 @@ typedef struct sc_coord_config {
     int announce_fd;     // -1: none; gets one JSON line once bound, then is closed
     const char *runs_dir;
     const char *name;
-    const char *rotate; // schedules that take turns, "gpipe,1f1b"; NULL: none
-    int rotate_every;   // steps of a turn
-    sc_store *store;    // filled by the loop
+    const char *rotate;      // schedules that take turns, "gpipe,1f1b"; NULL: none
+    int rotate_every;        // steps of a turn
+    const sc_resume *resume; // checkpoint to go on from, borrowed; NULL: initial weights
+    sc_store *store;         // filled by the loop
 } sc_coord_config;
 
 /* Binds, waits for the workers, trains, stops them and returns how the job ended; err then holds

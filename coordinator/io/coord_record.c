@@ -67,7 +67,8 @@ sc_status sc_coord_record_workers(sc_coord *c, sc_err *err)
     bool is_whole = cJSON_AddStringToObject(info, "version", SC_VERSION) != NULL &&
                     cJSON_AddStringToObject(info, "started", when) != NULL &&
                     cJSON_AddNumberToObject(info, "epoch", (double)c->epoch) != NULL &&
-                    cJSON_AddNumberToObject(info, "threads", c->job->threads) != NULL;
+                    cJSON_AddNumberToObject(info, "threads", c->job->threads) != NULL &&
+                    sc_coord_save_add_json(c, info);
     cJSON *workers = cJSON_AddArrayToObject(info, "workers");
     for (int r = 0; r < c->plan->n_ranks; r++) {
         is_whole = is_whole && add_worker(&c->peers[c->peer_of_rank[r]], workers);
@@ -208,7 +209,7 @@ static bool add_schedule(const sc_coord *c, const sc_coord_schedule *sched,
                          const sc_bubble_result *result, cJSON *object)
 {
     const sc_plan *plan = sched->plan;
-    bool has_steps = c->steps.n_done > 0;
+    bool has_steps = c->steps.n_done > c->steps.config.first_step;
     bool is_whole =
         cJSON_AddStringToObject(object, "schedule", plan->schedule) != NULL &&
         sc_metrics_add_real(object, "p", plan->n_ranks) &&
@@ -263,6 +264,7 @@ static sc_status write_summary(sc_coord *c, const sc_bubble_result *result, sc_e
     bool is_whole = cJSON_AddStringToObject(summary, "name", c->job->name) != NULL &&
                     cJSON_AddStringToObject(summary, "status", sc_status_text(c->status)) != NULL &&
                     cJSON_AddStringToObject(summary, "error", c->err.text) != NULL &&
+                    sc_coord_save_add_json(c, summary) &&
                     add_schedule(c, c->cur, result, summary) && add_all_schedules(c, summary);
     return write_object(c, "summary.json", summary, is_whole, err);
 }
@@ -308,6 +310,7 @@ static sc_status format_schedule(const sc_coord *c, const sc_coord_schedule *sch
 static sc_status format_summary(sc_coord *c, char **out, sc_err *err)
 {
     char *text = NULL;
+    char checkpoints[2048];
     sc_status status = SC_OK;
     for (int i = 0; i < c->n_schedules && status == SC_OK; i++) {
         if (c->schedules[i].n_steps > 0) {
@@ -317,6 +320,10 @@ static sc_status format_summary(sc_coord *c, char **out, sc_err *err)
     if (status == SC_OK && text == NULL) {
         status = append(&text, c->job->name, err);
         status = status == SC_OK ? append(&text, ": no step was finished\n", err) : status;
+    }
+    if (status == SC_OK) {
+        sc_coord_save_format(c, checkpoints, sizeof checkpoints);
+        status = append(&text, checkpoints, err);
     }
     if (status != SC_OK) {
         free(text);

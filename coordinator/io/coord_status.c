@@ -57,7 +57,7 @@ sc_status sc_coord_status_json(const sc_coord *c, int64_t now_ns, char **out, sc
 {
     char *text = NULL;
     cJSON *object = cJSON_CreateObject();
-    if (object != NULL && add_numbers(c, object) &&
+    if (object != NULL && add_numbers(c, object) && sc_coord_save_add_json(c, object) &&
         add_workers(c, now_ns, cJSON_AddArrayToObject(object, "doing"))) {
         text = cJSON_PrintUnformatted(object);
     }

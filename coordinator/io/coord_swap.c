@@ -272,7 +272,8 @@ static sc_status choose(sc_coord *c, sc_err *err)
 /* Schedule auto measures under what it began with, then chooses once. */
 static sc_status choose_when_measured(sc_coord *c, uint64_t step, sc_err *err)
 {
-    if (c->is_auto_done || strcmp(c->job->schedule, "auto") != 0 || step + 1 < AUTO_STEPS ||
+    if (c->is_auto_done || strcmp(c->job->schedule, "auto") != 0 ||
+        step + 1 - c->steps.config.first_step < AUTO_STEPS ||
         c->steps.n_issued >= c->steps.config.n_steps || c->next != NULL) {
         return SC_OK;
     }
