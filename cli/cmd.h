@@ -11,6 +11,7 @@
 #include "base/status.h"
 
 int sc_cmd_schedule_main(int argc, char **argv);
+int sc_cmd_checkpoint_main(int argc, char **argv);
 int sc_cmd_data_main(int argc, char **argv);
 int sc_cmd_run_main(int argc, char **argv);
 int sc_cmd_compare_main(int argc, char **argv);

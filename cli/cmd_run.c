@@ -10,23 +10,44 @@
 enum {
     KEY_NAME = 0x200,
     KEY_DRY_RUN,
-    KEY_JSON
+    KEY_JSON,
+    KEY_RESUME
 };
 
 typedef struct run_args {
     sc_jobargs shared;
     const char *job_path;
     const char *name;
+    const char *resume_path; // argument behind the job
+    const char *resume;      // NULL: from the start; "": from the job's newest checkpoint
     bool is_dry_run;
     bool is_json;
 } run_args;
 
 static const struct argp_option OPTIONS[] = {
     {"name", KEY_NAME, "NAME", 0, "Name of the run and of its folder", 0},
+    {"resume", KEY_RESUME, "PATH", OPTION_ARG_OPTIONAL,
+     "Go on from the newest checkpoint of the job's runs, or of the run folder or checkpoint PATH "
+     "(`--resume=PATH', or PATH behind the job file)",
+     0},
     {"dry-run", KEY_DRY_RUN, NULL, 0, "Print the plan and stop", 0},
     {"json", KEY_JSON, NULL, 0, "With --dry-run: print the plan as JSON", 0},
     {0},
 };
+
+/* The job, then what --resume goes on from. */
+static void take_argument(struct argp_state *state, run_args *args, const char *arg)
+{
+    bool has_path = args->resume_path != NULL ||
+                    (args->resume != NULL && args->resume[0] != '\0'); // --resume=PATH
+    if (args->job_path == NULL) {
+        args->job_path = arg;
+    } else if (has_path) {
+        argp_error(state, "one job at a time: '%s' is left over", arg);
+    } else {
+        args->resume_path = arg;
+    }
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -38,6 +59,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_NAME:
         args->name = arg;
         return 0;
+    case KEY_RESUME:
+        args->resume = arg == NULL ? "" : arg;
+        return 0;
     case KEY_DRY_RUN:
         args->is_dry_run = true;
         return 0;
@@ -45,12 +69,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         args->is_json = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (args->job_path != NULL) {
-            argp_error(state, "one job at a time: '%s' is left over", arg);
-        }
-        args->job_path = arg;
+        take_argument(state, args, arg);
         return 0;
     case ARGP_KEY_END:
+        if (args->resume_path != NULL && args->resume == NULL) {
+            argp_error(state, "one job at a time: '%s' is left over", args->resume_path);
+        }
+        if (args->resume_path != NULL) {
+            args->resume = args->resume_path;
+        }
         if (args->is_json && !args->is_dry_run) {
             argp_error(state, "--json goes with --dry-run; a run leaves its summary.json");
         }
@@ -80,7 +107,7 @@ int sc_cmd_run_main(int argc, char **argv)
     const struct argp argp = {
         .options = OPTIONS,
         .parser = parse,
-        .args_doc = "JOB.yaml",
+        .args_doc = "JOB.yaml\n--resume JOB.yaml [PATH]",
         .doc = "Run a job on this machine: start a coordinator and the job's workers, show the "
                "progress, print a summary.\v"
                "Ctrl-C stops all of them cleanly, a second one at once. The run folder keeps the "
@@ -102,6 +129,7 @@ int sc_cmd_run_main(int argc, char **argv)
                      args.shared.is_verbose ? NULL : env.term, env.no_color);
     sc_jobargs_fill(&args.shared, args.job_path, &options);
     options.job.name = args.name;
+    options.job.resume = args.resume;
     options.job.path_list = env.path;
     options.job.is_dry_run = args.is_dry_run;
     options.job.is_json = args.is_json;

@@ -53,7 +53,7 @@ static void close_fd(int *fd)
 }
 
 static void add_coordinator_words(words *w, const sc_daemons_job *job, const char *announce,
-                                  const char *every)
+                                  const char *every, const char *resume)
 {
     add(w, COORDINATOR);
     for (size_t i = 0; i < job->n_sets; i++) {
@@ -64,6 +64,9 @@ static void add_coordinator_words(words *w, const sc_daemons_job *job, const cha
     if (job->rotate != NULL) {
         add_option(w, "--rotate", job->rotate);
         add_option(w, "--rotate-every", every);
+    }
+    if (resume != NULL) {
+        add(w, resume);
     }
     if (job->is_dry_run) {
         add(w, "--dry-run");
@@ -85,6 +88,7 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
 {
     sc_status status = SC_OK;
     char *path = NULL;
+    char *resume = NULL; // "--resume=PATH"
     words w = {0};
     int pipe_fds[2] = {-1, -1};
     int log_fd = -1;
@@ -92,7 +96,11 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
     char every[16];
 
     SC_GOTO(sc_launch_find(COORDINATOR, job->path_list, &path, err));
-    SC_GOTO(init_words(&w, 2 * job->n_sets + 16, err));
+    SC_GOTO(init_words(&w, 2 * job->n_sets + 17, err));
+    if (job->resume != NULL && asprintf(&resume, "--resume=%s", job->resume) < 0) {
+        resume = NULL;
+        SC_GOTO(sc_status_fail(err, SC_NO_MEMORY, "out of memory for a command line"));
+    }
     if (!job->is_dry_run) {
         if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
             status = sc_status_errno(err, errno, "pipe");
@@ -103,7 +111,7 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
     }
     snprintf(announce, sizeof announce, "%d", pipe_fds[1]);
     snprintf(every, sizeof every, "%d", job->rotate_every);
-    add_coordinator_words(&w, job, announce, every);
+    add_coordinator_words(&w, job, announce, every, resume);
     const sc_launch_spec spec = {
         .name = "coordinator",
         .path = path,
@@ -121,6 +129,7 @@ out:
     close_fd(&pipe_fds[1]);
     close_fd(&pipe_fds[0]);
     free(w.list);
+    free(resume);
     free(path);
     return status;
 }

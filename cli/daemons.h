@@ -21,6 +21,7 @@ typedef struct sc_daemons_job {
     const char *path_list; // PATH, may be NULL
     const char *rotate;    // schedules that take turns, with commas between; NULL: none do
     int rotate_every;      // steps of a turn
+    const char *resume;    // checkpoint or run folder to go on from, "": the newest; NULL: none
     bool is_dry_run;       // print the plan only
     bool is_json;          // the plan as JSON
     bool is_verbose;       // the daemons log more

@@ -21,6 +21,7 @@ static const sc_command COMMANDS[] = {
     {"status", "ask how a job gets on", sc_cmd_status_main},
     {"swap", "change the schedule of a running job", sc_cmd_swap_main},
     {"stop", "end a job", sc_cmd_stop_main},
+    {"checkpoint", "show and check what a run has saved", sc_cmd_checkpoint_main},
     {"data", "make and inspect token files", sc_cmd_data_main},
     {"schedule", "list, draw, compare, check and simulate pipeline schedules",
      sc_cmd_schedule_main},
