@@ -154,18 +154,24 @@ static sc_status prepare_input(const sc_slice_layers *self, int i, sc_layer_tape
                                     err);
 }
 
+/* W; is_lean: the cheap tensors must be made again first. Selectively that is always so, for a full
+   block when I and W are apart and others have used the work space since. */
+static sc_status run_weight(const sc_slice_layers *self, int i, bool is_lean, sc_layer_tape *work,
+                            const sc_layer_saved *saved, const sc_layer_kept *kept, sc_err *err)
+{
+    const sc_layer *layer = &self->layers[i];
+    return is_lean ? sc_layer_recompute_weight(layer, &self->env, work, saved, kept, err)
+                   : layer->ops->backward_weight(layer, &self->env, saved, kept, err);
+}
+
 /* W within B: a full block's tensors were all made again for I. */
 static sc_status weight_of_fused(const sc_slice_layers *self, int i, sc_layer_tape *work,
                                  const sc_layer_saved *saved, const sc_layer_kept *kept,
                                  int64_t *weight_ns, sc_err *err)
 {
-    const sc_layer *layer = &self->layers[i];
+    bool is_lean = self->layers[i].recompute == SC_RECOMPUTE_SELECTIVE;
     int64_t begin_ns = now_ns();
-    if (layer->recompute == SC_RECOMPUTE_SELECTIVE) {
-        SC_TRY(sc_layer_recompute_weight(layer, &self->env, work, saved, kept, err));
-    } else {
-        SC_TRY(layer->ops->backward_weight(layer, &self->env, saved, kept, err));
-    }
+    SC_TRY(run_weight(self, i, is_lean, work, saved, kept, err));
     *weight_ns += now_ns() - begin_ns;
     return SC_OK;
 }
@@ -245,13 +251,9 @@ static sc_status backward_weight(sc_slice *slice, sc_slice_mb *mb, sc_err *err)
     sc_layer_tape work = work_tape(self);
     mb->during_bytes = 0;
     for (int i = self->n_layers - 1; i >= 0; i--) {
-        const sc_layer *layer = &self->layers[i];
+        bool is_lean = self->layers[i].recompute != SC_RECOMPUTE_NONE;
         SC_TRY(check_abort(self, err));
-        if (layer->recompute != SC_RECOMPUTE_NONE) {
-            SC_TRY(sc_layer_recompute_weight(layer, &self->env, &work, &saved[i], &kept[i], err));
-        } else {
-            SC_TRY(layer->ops->backward_weight(layer, &self->env, &saved[i], &kept[i], err));
-        }
+        SC_TRY(run_weight(self, i, is_lean, &work, &saved[i], &kept[i], err));
         mb->during_bytes = larger(work.used_bytes, mb->during_bytes);
     }
     sc_slots_end_w(&self->slots, mb);
