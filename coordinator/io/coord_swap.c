@@ -269,20 +269,24 @@ static sc_status choose(sc_coord *c, sc_err *err)
     return status;
 }
 
-/* Schedule auto measures under what it began with, then chooses once. */
-static sc_status choose_when_measured(sc_coord *c, uint64_t step, sc_err *err)
+/* Schedule auto measures under what it began with, then chooses once; not after a swap that
+   somebody asked for. A choice that does not come about is no reason to end the job. */
+static void choose_when_measured(sc_coord *c, uint64_t step)
 {
-    if (c->is_auto_done || strcmp(c->job->schedule, "auto") != 0 ||
-        step + 1 - c->steps.config.first_step < AUTO_STEPS ||
+    sc_err err;
+    if (c->is_auto_done || strcmp(c->job->schedule, "auto") != 0 || step + 1 < AUTO_STEPS ||
         c->steps.n_issued >= c->steps.config.n_steps || c->next != NULL) {
-        return SC_OK;
+        return;
     }
     c->is_auto_done = true;
-    return choose(c, err);
+    if (c->cur == &c->schedules[0] && choose(c, &err) != SC_OK) {
+        SC_LOG_WARN("schedule auto: %s, staying with %s", err.text, c->plan->schedule);
+    }
 }
 
 sc_status sc_coord_swap_after_step(sc_coord *c, uint64_t step, sc_err *err)
 {
     SC_TRY(rotate(c, err));
-    return choose_when_measured(c, step, err);
+    choose_when_measured(c, step);
+    return SC_OK;
 }
