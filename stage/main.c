@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const char *argp_program_version = "stagecoach-stage " SC_VERSION;
@@ -120,6 +121,17 @@ static sc_status pin_cpus(const char *list, sc_err *err)
     return SC_OK;
 }
 
+/* Every peer takes a socket and two connections: the usual 1024 end at some 300 ranks, and ZeroMQ
+   then ends the process. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static sc_status open_log(const char *path, sc_err *err)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -149,6 +161,7 @@ int main(int argc, char **argv)
     sc_log_set_name("stage");
     sc_log_set_level((sc_log_level)(SC_LOG_INFO + (o.verbosity > 2 ? 2 : o.verbosity)));
     sc_status status = SC_OK;
+    raise_descriptor_limit();
     if (o.log != NULL) {
         status = open_log(o.log, &err);
     }

@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 enum {
     N_SWAPS = 4,
+    LOW_DESCRIPTORS = 256,
     REST_BEATS = 5,     // a second
     REST_TICKS_MAX = 10 // of the 100 that a busy loop takes
 };
@@ -225,6 +227,23 @@ static void test_failed_worker_rests(void **state)
     expect_end(&boss, SC_IO);
 }
 
+/* Thousands of peers need more descriptors than a shell allows at first. */
+static void test_takes_all_descriptors(void **state)
+{
+    (void)state;
+    struct rlimit ours;
+    struct rlimit its;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &ours), 0);
+    struct rlimit low = {.rlim_cur = LOW_DESCRIPTORS, .rlim_max = ours.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    sc_boss *boss = sc_boss_open();
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &ours), 0);
+    assert_int_equal(prlimit(sc_proc_pid(sc_boss_worker(boss)), RLIMIT_NOFILE, NULL, &its), 0);
+    assert_true(its.rlim_cur == its.rlim_max);
+    sc_boss_send_stop(boss, SC_OK, "");
+    expect_end(&boss, SC_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +254,7 @@ int main(void)
         cmocka_unit_test(test_assignments_that_cannot_be),
         cmocka_unit_test(test_connect_twice),
         cmocka_unit_test(test_failed_worker_rests),
+        cmocka_unit_test(test_takes_all_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
