@@ -3,8 +3,9 @@
  *
  * coord_loop.c polls and owns everything; coord_peers.c sends and keeps the table of peers;
  * coord_handle.c reacts to messages; coord_act.c carries out the step loop's effects;
- * coord_save.c keeps checkpoints; coord_record.c writes the run folder; coord_status.c tells how
- * the job gets on.
+ * coord_swap.c keeps the job's schedules and changes them; coord_save.c keeps checkpoints;
+ * coord_record.c and coord_picture.c write the run folder; coord_status.c tells how the job gets
+ * on.
  */
 #ifndef SC_COORDINATOR_IO_COORD_H
 #define SC_COORDINATOR_IO_COORD_H
