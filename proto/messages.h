@@ -200,9 +200,9 @@ typedef struct sc_msg_report {
 typedef struct sc_msg_heartbeat {
     uint64_t epoch;
     uint64_t step;
-    const char *state;  // "idle", "setup", "step", "tail"
+    const char *state;  // "idle", "setup", "step", "tail", "saving"
     const char *action; // current or next action, "" when idle
-    bool is_waiting;    // the action waits for a message
+    bool is_waiting;    // it waits for a message, or for one to be taken
     uint32_t peer;      // rank it waits for
     int64_t since_ns;   // the action is current since
     int64_t now_ns;     // worker's clock
@@ -265,7 +265,7 @@ typedef struct sc_msg_finished {
     const char *run_dir;
 } sc_msg_finished;
 
-/* client -> coordinator: "status" or "stop" */
+/* client -> coordinator: "status", "swap" or "stop" */
 typedef struct sc_msg_control {
     const char *verb;
     const char *argument;
