@@ -185,9 +185,12 @@ sc_status sc_coord_save_open(sc_coord *c, sc_err *err);
 void sc_coord_save_close(sc_coord *c);
 /* True when a checkpoint follows the update of `step`; its folder is there then. */
 bool sc_coord_save_begin(sc_coord *c, uint64_t step);
-/* A worker reports its part; the last one's makes the checkpoint complete. */
+/* A worker reports its part. */
 sc_status sc_coord_save_take(sc_coord *c, const sc_coord_peer *peer, const sc_msg_saved *msg,
                              sc_err *err);
+/* Commits or drops what every rank has reported; after the step's numbers are recorded, so that
+   metrics reach as far as the newest checkpoint. True when there was something. */
+bool sc_coord_save_act(sc_coord *c);
 /* "resumed" and "checkpoints" into a summary or status; false when out of memory. */
 bool sc_coord_save_add_json(const sc_coord *c, cJSON *object);
 /* The same as lines of text; "" when there is nothing to say. */

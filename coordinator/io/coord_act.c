@@ -313,7 +313,7 @@ void sc_coord_act_progress(sc_coord *c, sc_coord_peer *only, double loss, double
     }
 }
 
-void sc_coord_act_all(sc_coord *c)
+static void act_effects(sc_coord *c)
 {
     sc_steploop_effect effect;
     while (sc_steploop_next(&c->steps, &effect)) {
@@ -335,4 +335,11 @@ void sc_coord_act_all(sc_coord *c)
             break;
         }
     }
+}
+
+void sc_coord_act_all(sc_coord *c)
+{
+    do {
+        act_effects(c);
+    } while (sc_coord_save_act(c));
 }

@@ -133,7 +133,6 @@ static void act_drop(sc_coord *c, sc_snapshot_save *save)
 sc_status sc_coord_save_take(sc_coord *c, const sc_coord_peer *peer, const sc_msg_saved *msg,
                              sc_err *err)
 {
-    sc_snapshot_effect effect;
     if (msg->epoch != c->epoch || c->steps.phase == SC_STEPLOOP_FINISHED) {
         return SC_OK;
     }
@@ -141,16 +140,23 @@ sc_status sc_coord_save_take(sc_coord *c, const sc_coord_peer *peer, const sc_ms
         return sc_status_fail(err, SC_PROTOCOL, "worker of rank %d saves as rank %" PRIu32,
                               peer->rank, msg->rank);
     }
-    SC_TRY(sc_snapshot_on_saved(&c->saves, msg, err));
+    return sc_snapshot_on_saved(&c->saves, msg, err);
+}
+
+bool sc_coord_save_act(sc_coord *c)
+{
+    sc_snapshot_effect effect;
+    bool has_acted = false;
     while (sc_snapshot_next(&c->saves, &effect)) {
         if (effect.type == SC_SNAPSHOT_COMMIT) {
             act_commit(c, effect.save);
         } else {
             act_drop(c, effect.save);
         }
+        has_acted = true;
     }
     sc_steploop_hold(&c->steps, sc_snapshot_is_busy(&c->saves));
-    return SC_OK;
+    return has_acted;
 }
 
 void sc_coord_save_close(sc_coord *c)
