@@ -42,16 +42,17 @@ typedef struct sc_job {
     int pipeline_parallel;
     int virtual_stages;          // v, stages a rank; 0: the schedule's own default
     int n_layers_per_stage;      // 0: split by cost
+    int schedule_group;          // interleaved: microbatches that pass a stage in a row; 0: p
     const int *layers_per_stage; // transformer blocks of each stage
     double peak_memory_gib;      // cap on planned bytes per rank; 0: none
 
-    int schedule_group;    // interleaved: microbatches that pass a stage in a row; 0: p
     double schedule_limit; // zb-auto: most live microbatches a rank; 0: p
+
+    sc_recompute recompute; // a list is the arena's
 
     int micro_batch_size;
     int num_microbatches;
     int sequence_length;
-    sc_recompute recompute; // a list is the arena's
 
     sc_job_optimizer optimizer;
     double lr;

@@ -18,9 +18,9 @@ typedef enum sc_recompute_kind {
 } sc_recompute_kind;
 
 typedef struct sc_recompute {
-    sc_recompute_kind kind;
     const int *blocks; // BLOCKS: (n_blocks) in rising order; borrowed
     int n_blocks;
+    sc_recompute_kind kind;
 } sc_recompute;
 
 /* What a block does: NONE, SELECTIVE or FULL. */
