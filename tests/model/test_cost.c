@@ -111,10 +111,10 @@ static void activations_are_as_published(void **state)
                          4 * (published / 2 + statistics));
         assert_int_equal(b.work, 0);
         const size_t keep = b.keep_per_mb;
-        assert_int_equal(keep, 4 * (2 + 3 + 1 + 4 + 1) * sbh);
+        assert_int_equal(keep, 44 * sbh);
         assert_int_equal(block_act_bytes(&spec, B, T, SC_RECOMPUTE_SELECTIVE, &b),
                          4 * (10 * sbh + statistics));
-        assert_int_equal(b.work, 4 * 5 * sbh);
+        assert_int_equal(b.work, 20 * sbh);
         assert_int_equal(b.keep_per_mb, keep);
         assert_int_equal(block_act_bytes(&spec, B, T, SC_RECOMPUTE_FULL, &b), 4 * sbh); // 2sbh
         assert_int_equal(b.work, 4 * (15 * sbh + statistics));
