@@ -9,6 +9,8 @@
 static const int64_t SECOND_NS = 1000000000;
 static const int64_t SILENCE_NS = 1000000000; // without a message for this long: probe
 static const int64_t PROBE_AGAIN_NS = 1000000000;
+static const int64_t VERDICT_NS =
+    3000000000; // silent for this long, probes included: a busy machine is not
 static const int64_t LOST_NS = 10000000000; // greets, but its control link is gone
 
 enum {
@@ -133,7 +135,8 @@ void sc_membership_probed(sc_membership *ms, int worker, sc_probe_outcome outcom
     if (!m->is_used || !m->is_probing) {
         return; // it left, or its slot was taken by another, while the probe was under way
     }
-    bool is_heard_since = m->heard_ns > m->probe_ns;
+    // one probe that a starved process did not answer proves little: it is asked again
+    bool is_silent = m->heard_ns <= m->probe_ns && now_ns - m->heard_ns >= VERDICT_NS;
     m->is_probing = false;
     m->probe_ns = now_ns;
     m->has_greeted = outcome == SC_PROBE_GREETED;
@@ -142,10 +145,10 @@ void sc_membership_probed(sc_membership *ms, int worker, sc_probe_outcome outcom
         m->fault = SC_MEMBER_DEAD;
         break;
     case SC_PROBE_SILENT:
-        m->fault = is_heard_since ? SC_MEMBER_NONE : SC_MEMBER_FROZEN;
+        m->fault = is_silent ? SC_MEMBER_FROZEN : SC_MEMBER_NONE;
         break;
     case SC_PROBE_TIMEOUT:
-        m->fault = is_heard_since ? SC_MEMBER_NONE : SC_MEMBER_CUT_OFF;
+        m->fault = is_silent ? SC_MEMBER_CUT_OFF : SC_MEMBER_NONE;
         break;
     case SC_PROBE_GREETED:
         break;

@@ -8,12 +8,13 @@
  * Told apart: heartbeats missing for 1 s ask for a probe of the worker's
  * liveness socket; its outcome decides: refused or closed = dead; connected but no greeting =
  * frozen; no connection in time = cut off; greeted = alive, only the control link is slow: wait on,
- * lost after 10 s. Heartbeats that come but show no progress for longer than max(stuck_ns, 10 x
- * that action's median) = stuck, unless the worker waits for a peer (then the peer is to blame), is
- * in its tail while another rank is still in its row, saves, or the step is the first, which is the
- * one that its first heartbeat with this rank names. When the waiting goes in a circle, or for a
- * rank that has nothing to do or nothing more to send, nobody else is to blame: then the one that
- * waits is the one that is stuck.
+ * lost after 10 s. Frozen and cut off need 3 s of silence, with probe after probe unanswered: a
+ * process that a busy machine starves for a second or two is neither. Heartbeats that come but show
+ * no progress for longer than max(stuck_ns, 10 x that action's median) = stuck, unless the worker
+ * waits for a peer (then the peer is to blame), is in its tail while another rank is still in its
+ * row, saves, or the step is the first, which is the one that its first heartbeat with this rank
+ * names. When the waiting goes in a circle, or for a rank that has nothing to do or nothing more to
+ * send, nobody else is to blame: then the one that waits is the one that is stuck.
  */
 #ifndef SC_COORDINATOR_MEMBERSHIP_H
 #define SC_COORDINATOR_MEMBERSHIP_H
