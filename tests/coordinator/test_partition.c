@@ -252,9 +252,28 @@ static void test_more_stages_than_layers_is_refused(void **state)
     assert_string_equal(err.text, "7 stages are more than the model's 6 layers");
 }
 
+/* Blocks that run their forward twice weigh more: their stage gets fewer. */
+static void test_recomputed_blocks_weigh_more(void **state)
+{
+    (void)state;
+    static const int first[] = {0, 1, 2, 3, 4, 5};
+    sc_model_spec spec = {.n_layer = 12, .n_head = 4, .n_embd = 64, .vocab_size = 1};
+    spec.n_positions = 32;
+    spec.layer_norm_epsilon = 1e-5;
+    sc_stage_range ranges[2];
+    sc_cost_layout layout = LAYOUT;
+    assert_int_equal(sc_spec_check(&spec, NULL), SC_OK);
+    assert_int_equal(sc_partition_make(&spec, 2, NULL, NULL, &layout, ranges, NULL), SC_OK);
+    assert_int_equal(ranges[0].block_end, 6);
+    layout.recompute = (sc_recompute){.kind = SC_RECOMPUTE_BLOCKS, .blocks = first, .n_blocks = 6};
+    assert_int_equal(sc_partition_make(&spec, 2, NULL, NULL, &layout, ranges, NULL), SC_OK);
+    assert_int_equal(ranges[0].block_end, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recomputed_blocks_weigh_more),
         cmocka_unit_test(test_split_is_as_good_as_brute_force),
         cmocka_unit_test(test_equal_costs_split_evenly),
         cmocka_unit_test(test_ends_are_where_they_belong),

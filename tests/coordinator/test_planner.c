@@ -131,6 +131,43 @@ static void test_layers_by_hand(void **state)
     sc_job_free(&job);
 }
 
+/* What is made again costs I its time and spares the live activations; the split stays by hand. */
+static void test_recomputing_is_planned(void **state)
+{
+    (void)state;
+    const char *const overrides[] = {"parallel.layers_per_stage=[2, 2, 2]", "recompute=[0, 1, 4]"};
+    sc_job *plain_job = parse(MODEL_JOB, overrides, 1);
+    sc_job *job = parse(MODEL_JOB, overrides, 2);
+    sc_plan *plain = make(plain_job);
+    sc_plan *plan = make(job);
+    sc_stage_cost before[3];
+    sc_stage_cost after[3];
+    sc_planner_costs(plain_job, plain, before);
+    sc_planner_costs(job, plan, after);
+    static const int n_full[] = {2, 0, 1};
+    for (int s = 0; s < 3; s++) {
+        double again = n_full[s] * 2.0 * 64 * 64 * (8 * 64 + 2 * 32); // of B T C (8C + 2T)
+        assert_true(after[s].i == before[s].i + again);
+        assert_true(after[s].f == before[s].f && after[s].w == before[s].w);
+        bool is_less = plan->ranks[s].activation_bytes < plain->ranks[s].activation_bytes;
+        assert_true(is_less == (n_full[s] > 0));
+        assert_int_equal(plan->ranks[s].buffer_bytes - plain->ranks[s].buffer_bytes,
+                         plan->stages[s].bytes.work);
+        assert_true((plan->stages[s].bytes.work > 0) == (n_full[s] > 0));
+    }
+    char *text = NULL;
+    assert_int_equal(sc_planner_format(job, plan, &text, NULL), SC_OK);
+    assert_non_null(strstr(text, "\nrecompute full: blocks 0 1 4; model FLOPs of a step "));
+    free(text);
+    assert_int_equal(sc_planner_json(job, plan, &text, NULL), SC_OK);
+    assert_non_null(strstr(text, "\"recompute\": [0, 1, 4],"));
+    free(text);
+    sc_planner_free(&plan);
+    sc_planner_free(&plain);
+    sc_job_free(&job);
+    sc_job_free(&plain_job);
+}
+
 static void test_paced_plan(void **state)
 {
     (void)state;
@@ -239,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_bytes_add_up),
         cmocka_unit_test(test_parameters_are_all_held_and_tied_ones_twice),
         cmocka_unit_test(test_layers_by_hand),
+        cmocka_unit_test(test_recomputing_is_planned),
         cmocka_unit_test(test_paced_plan),
         cmocka_unit_test(test_cap_is_kept),
         cmocka_unit_test(test_text_has_the_facts),
