@@ -246,7 +246,8 @@ sc_status sc_shard_open(const sc_shard_config *config, sc_shard **out, sc_err *e
     shard->listed = calloc(n_max, sizeof *shard->listed);
     shard->told = calloc(n_max, sizeof *shard->told);
     if (shard->tensors == NULL || shard->listed == NULL || shard->told == NULL) {
-        SC_GOTO(sc_status_errno(err, ENOMEM, "checkpoints of rank %d", config->rank));
+        status = sc_status_errno(err, ENOMEM, "checkpoints of rank %d", config->rank);
+        goto out;
     }
     list_tensors(shard);
     shard->config.is_owned = NULL;
