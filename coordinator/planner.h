@@ -34,6 +34,7 @@ typedef struct sc_plan_rank {
     size_t activation_bytes; // activation slots, all of them full
     size_t keep_bytes;       // gradients kept by I for W, and a fused B's own
     size_t buffer_bytes;     // message buffers and scratch
+    size_t checkpoint_bytes; // copy of what this rank saves; 0 when the job saves none
     size_t total_bytes;      // allocated: the sum of these
     size_t peak_bytes;       // most of the slots' bytes in use at one time; with several stages a
                              // rank, or with I and W, their peaks need not meet

@@ -187,13 +187,15 @@ static void add_rank(const char *name, const sc_plan_rank *rank, sc_text *text)
     char activations[SC_PLANNER_FORMAT_SIZE_MAX];
     char keep[SC_PLANNER_FORMAT_SIZE_MAX];
     char buffers[SC_PLANNER_FORMAT_SIZE_MAX];
+    char checkpoint[SC_PLANNER_FORMAT_SIZE_MAX];
     char total[SC_PLANNER_FORMAT_SIZE_MAX];
     char peak[SC_PLANNER_FORMAT_SIZE_MAX];
-    sc_text_add(text, "%5s  %12s  %12s  %12s  %12s  %12s  %12s\n", name,
+    sc_text_add(text, "%5s  %12s  %12s  %12s  %12s  %12s  %12s  %12s\n", name,
                 sc_planner_format_size(rank->state_bytes, state),
                 sc_planner_format_size(rank->activation_bytes, activations),
                 sc_planner_format_size(rank->keep_bytes, keep),
                 sc_planner_format_size(rank->buffer_bytes, buffers),
+                sc_planner_format_size(rank->checkpoint_bytes, checkpoint),
                 sc_planner_format_size(rank->total_bytes, total),
                 sc_planner_format_size(rank->peak_bytes, peak));
 }
@@ -201,8 +203,8 @@ static void add_rank(const char *name, const sc_plan_rank *rank, sc_text *text)
 static void add_ranks(const sc_plan *plan, sc_text *text)
 {
     sc_plan_rank sum = {0};
-    sc_text_add(text, "\n%5s  %12s  %12s  %12s  %12s  %12s  %12s\n", "rank", "state", "activations",
-                "kept", "buffers", "memory", "live peak");
+    sc_text_add(text, "\n%5s  %12s  %12s  %12s  %12s  %12s  %12s  %12s\n", "rank", "state",
+                "activations", "kept", "buffers", "checkpoint", "memory", "live peak");
     for (int r = 0; r < plan->n_ranks; r++) {
         const sc_plan_rank *rank = &plan->ranks[r];
         char name[SC_PLANNER_FORMAT_SIZE_MAX];
@@ -212,6 +214,7 @@ static void add_ranks(const sc_plan *plan, sc_text *text)
         sum.activation_bytes += rank->activation_bytes;
         sum.keep_bytes += rank->keep_bytes;
         sum.buffer_bytes += rank->buffer_bytes;
+        sum.checkpoint_bytes += rank->checkpoint_bytes;
         sum.total_bytes += rank->total_bytes;
         sum.peak_bytes += rank->peak_bytes;
     }

@@ -107,9 +107,11 @@ static sc_status add_rank(const sc_plan *plan, int r, sc_text *text, sc_err *err
     sc_text_add(text,
                 "%s\n    {\"rank\": %d, \"params\": %zu, \"state_bytes\": %zu, "
                 "\"activation_bytes\": %zu, \"keep_bytes\": %zu, \"buffer_bytes\": %zu, "
+                "\"checkpoint_bytes\": %zu, "
                 "\"total_bytes\": %zu, \"peak_bytes\": %zu, ",
                 r == 0 ? "" : ",", r, rank->n_params, rank->state_bytes, rank->activation_bytes,
-                rank->keep_bytes, rank->buffer_bytes, rank->total_bytes, rank->peak_bytes);
+                rank->keep_bytes, rank->buffer_bytes, rank->checkpoint_bytes, rank->total_bytes,
+                rank->peak_bytes);
     add_text(text, "row", row);
     sc_text_add(text, "}");
     free(row);

@@ -121,6 +121,22 @@ static void add_stage(sc_plan *plan, int s)
                          message_slots(plan, s) * (bytes->message + SC_PLAN_TRAILER_BYTES);
 }
 
+/* The copy that a rank writes beside the steps: weights and moments of the parameters that no stage
+   before its own holds, as they go into the file. */
+static void add_checkpoint(const sc_job *job, sc_plan *plan)
+{
+    size_t n_parts = job->optimizer == SC_JOB_ADAMW ? 3 : 1;
+    bool is_saved = job->checkpoint_every > 0 || job->is_checkpoint_at_end;
+    for (int i = 0; is_saved && plan->registry != NULL && i < plan->registry->n_params; i++) {
+        int s = 0;
+        while (!sc_registry_is_held(plan->registry, i, &plan->stages[s].range)) {
+            s++;
+        }
+        plan->ranks[plan->stages[s].rank].checkpoint_bytes +=
+            n_parts * plan->registry->params[i].n_elems * sizeof(float);
+    }
+}
+
 void sc_planner_memory_add(const sc_job *job, sc_plan *plan)
 {
     for (int s = 0; s < plan->n_stages; s++) {
@@ -133,10 +149,11 @@ void sc_planner_memory_add(const sc_job *job, sc_plan *plan)
         add_stage(plan, s);
     }
     count_tied_once(job, plan);
+    add_checkpoint(job, plan);
     for (int r = 0; r < plan->n_ranks; r++) {
         sc_plan_rank *rank = &plan->ranks[r];
-        rank->total_bytes =
-            rank->state_bytes + rank->activation_bytes + rank->keep_bytes + rank->buffer_bytes;
+        rank->total_bytes = rank->state_bytes + rank->activation_bytes + rank->keep_bytes +
+                            rank->buffer_bytes + rank->checkpoint_bytes;
         rank->peak_bytes = peak_bytes(plan, r);
     }
 }

@@ -269,6 +269,35 @@ static void test_json_has_the_facts(void **state)
     sc_job_free(&job);
 }
 
+/* Every parameter is copied by one rank, with its moments. */
+static void test_checkpoints_take_a_copy(void **state)
+{
+    (void)state;
+    const struct {
+        const char *overrides[2];
+        size_t n_parts;
+    } cases[] = {
+        {{"checkpoint.every=0", "optimizer.name=adamw"}, 0},
+        {{"checkpoint.every=5", "optimizer.name=adamw"}, 3},
+        {{"checkpoint.at_end=true", "optimizer.name=sgd"}, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sc_job *job = parse(MODEL_JOB, cases[i].overrides, 2);
+        sc_plan *plan = make(job);
+        size_t sum = 0;
+        for (int r = 0; r < plan->n_ranks; r++) {
+            const sc_plan_rank *rank = &plan->ranks[r];
+            sum += rank->checkpoint_bytes;
+            assert_int_equal(rank->total_bytes, rank->state_bytes + rank->activation_bytes +
+                                                    rank->keep_bytes + rank->buffer_bytes +
+                                                    rank->checkpoint_bytes);
+        }
+        assert_int_equal(sum, cases[i].n_parts * plan->registry->n_elems * 4);
+        sc_planner_free(&plan);
+        sc_job_free(&job);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_recomputing_is_planned),
         cmocka_unit_test(test_paced_plan),
         cmocka_unit_test(test_cap_is_kept),
+        cmocka_unit_test(test_checkpoints_take_a_copy),
         cmocka_unit_test(test_text_has_the_facts),
         cmocka_unit_test(test_json_has_the_facts),
     };
