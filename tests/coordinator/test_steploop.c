@@ -291,6 +291,68 @@ static void test_slow_swap_names_the_missing(void **state)
     sc_arena_done(&f.arena);
 }
 
+static void test_a_hold_keeps_the_end_and_swaps_back(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 2, 2);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    assert_int_equal(sc_steploop_swap(&f.loop, 1, &f.err), SC_OK);
+    sc_steploop_hold(&f.loop, true);
+    report_all(&f, 0);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 0);
+    expect_nothing(&f);
+    sc_steploop_hold(&f.loop, false);
+    expect(&f, SC_STEPLOOP_ASSIGN, 1);
+    answer_all(&f);
+    expect(&f, SC_STEPLOOP_CONNECT, 0);
+    answer_all(&f);
+    expect(&f, SC_STEPLOOP_STEP, 1);
+    sc_steploop_hold(&f.loop, true);
+    report_all(&f, 1);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 1);
+    expect_nothing(&f);
+    sc_steploop_hold(&f.loop, false);
+    expect_finish(&f, SC_OK, "");
+    sc_arena_done(&f.arena);
+}
+
+static void test_a_held_job_ends_with_an_error(void **state)
+{
+    (void)state;
+    fixture f;
+    open_loop(&f, 1, 2);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 0);
+    sc_steploop_hold(&f.loop, true);
+    sc_steploop_finish(&f.loop, SC_PEER, "rank 0 is dead");
+    expect_finish(&f, SC_PEER, "rank 0 is dead");
+    sc_arena_done(&f.arena);
+}
+
+static void test_steps_go_on_where_another_run_ended(void **state)
+{
+    (void)state;
+    fixture f;
+    sc_arena_init(&f.arena, 0);
+    sc_steploop_config config = {.n_ranks = 2, .n_steps = 10, .first_step = 8};
+    config.wait_ns = 10 * second_ns;
+    config.setup_ns = 60 * second_ns;
+    assert_int_equal(sc_steploop_init(&f.loop, &config, &f.arena, &f.err), SC_OK);
+    start_training(&f);
+    expect(&f, SC_STEPLOOP_STEP, 8);
+    expect(&f, SC_STEPLOOP_STEP, 9);
+    expect_nothing(&f);
+    assert_int_equal(sc_steploop_on_report(&f.loop, 0, 0, &f.err), SC_PROTOCOL);
+    report_all(&f, 8);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 8);
+    report_all(&f, 9);
+    expect(&f, SC_STEPLOOP_STEP_DONE, 9);
+    expect_finish(&f, SC_OK, "");
+    sc_arena_done(&f.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +365,9 @@ int main(void)
         cmocka_unit_test(test_swap_at_the_next_step),
         cmocka_unit_test(test_refused_swaps_change_nothing),
         cmocka_unit_test(test_slow_swap_names_the_missing),
+        cmocka_unit_test(test_a_hold_keeps_the_end_and_swaps_back),
+        cmocka_unit_test(test_a_held_job_ends_with_an_error),
+        cmocka_unit_test(test_steps_go_on_where_another_run_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
