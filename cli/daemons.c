@@ -99,7 +99,8 @@ sc_status sc_daemons_start_coordinator(const sc_daemons_job *job, sc_launch *lau
     SC_GOTO(init_words(&w, 2 * job->n_sets + 17, err));
     if (job->resume != NULL && asprintf(&resume, "--resume=%s", job->resume) < 0) {
         resume = NULL;
-        SC_GOTO(sc_status_fail(err, SC_NO_MEMORY, "out of memory for a command line"));
+        status = sc_status_fail(err, SC_NO_MEMORY, "out of memory for a command line");
+        goto out;
     }
     if (!job->is_dry_run) {
         if (pipe2(pipe_fds, O_CLOEXEC) < 0) {

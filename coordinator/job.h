@@ -85,9 +85,9 @@ typedef struct sc_job {
     bool save_weights;    // final weights as safetensors
     bool save_gradients;  // gradients of step 0 as safetensors (before the optimizer)
 
+    bool is_checkpoint_at_end; // a checkpoint after the last step
     int checkpoint_every;      // steps between checkpoints; 0: none
     int checkpoint_keep_last;  // newest ones that stay; 0: all
-    bool is_checkpoint_at_end; // one after the last step
 } sc_job;
 
 /* io/job_load.c: reads and checks a job file with overrides "key.path=value" applied on top (as

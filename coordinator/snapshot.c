@@ -285,15 +285,14 @@ static sc_status check_one(const char *name, const sc_manifest_tensor **sorted, 
 static sc_status check_params(const char *name, const sc_manifest_tensor **sorted, size_t n,
                               const sc_registry *registry, bool has_moments, sc_err *err)
 {
-    for (int i = 0; i < registry->n_params; i++) {
-        const sc_param *param = &registry->params[i];
-        SC_TRY(check_one(name, sorted, n, "", param, err));
-        if (has_moments) {
-            SC_TRY(check_one(name, sorted, n, SC_MANIFEST_MOMENT_1, param, err));
-            SC_TRY(check_one(name, sorted, n, SC_MANIFEST_MOMENT_2, param, err));
-        }
+    static const char *const PREFIXES[] = {"", SC_MANIFEST_MOMENT_1, SC_MANIFEST_MOMENT_2};
+    const int n_parts = has_moments ? 3 : 1;
+    sc_status status = SC_OK;
+    for (int i = 0; status == SC_OK && i < n_parts * registry->n_params; i++) {
+        const sc_param *param = &registry->params[i / n_parts];
+        status = check_one(name, sorted, n, PREFIXES[i % n_parts], param, err);
     }
-    return SC_OK;
+    return status;
 }
 
 static const char *skip_moment(const char *name)

@@ -55,7 +55,7 @@ static sc_status get(const reader *r, const cJSON *object, const char *key, cons
 
 static sc_status get_count(const reader *r, const cJSON *object, const char *key, uint64_t *out)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     SC_TRY(get(r, object, key, &item));
     const double max = 9007199254740991.0; // 2^53 - 1
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= 0 && item->valuedouble <= max) ||
@@ -68,7 +68,7 @@ static sc_status get_count(const reader *r, const cJSON *object, const char *key
 
 static sc_status get_int(const reader *r, const cJSON *object, const char *key, int64_t *out)
 {
-    uint64_t count;
+    uint64_t count = 0;
     SC_TRY(get_count(r, object, key, &count));
     *out = (int64_t)count;
     return SC_OK;
@@ -76,7 +76,7 @@ static sc_status get_int(const reader *r, const cJSON *object, const char *key, 
 
 static sc_status get_real(const reader *r, const cJSON *object, const char *key, double *out)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     SC_TRY(get(r, object, key, &item));
     if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) {
         return refuse(r, key, "no finite number");
@@ -87,7 +87,7 @@ static sc_status get_real(const reader *r, const cJSON *object, const char *key,
 
 static sc_status get_bool(const reader *r, const cJSON *object, const char *key, bool *out)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     SC_TRY(get(r, object, key, &item));
     if (!cJSON_IsBool(item)) {
         return refuse(r, key, "neither true nor false");
@@ -98,7 +98,7 @@ static sc_status get_bool(const reader *r, const cJSON *object, const char *key,
 
 static sc_status get_text(const reader *r, const cJSON *object, const char *key, const char **out)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     SC_TRY(get(r, object, key, &item));
     if (!cJSON_IsString(item) || strlen(item->valuestring) > SC_MANIFEST_TEXT_MAX) {
         return refuse(r, key, "no text of at most 4095 bytes");
@@ -122,7 +122,7 @@ static sc_status get_list(const reader *r, const cJSON *object, const char *key,
 
 static sc_status read_model(reader *r, const cJSON *root)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     int n_keys = 0;
     sc_manifest_model *model = &r->out->model;
     SC_TRY(get(r, root, "model", &item));
@@ -144,7 +144,7 @@ static sc_status read_model(reader *r, const cJSON *root)
 
 static sc_status read_data(reader *r, const cJSON *root)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     sc_manifest_data *data = &r->out->data;
     r->where[0] = '\0';
     SC_TRY(get(r, root, "data", &item));
@@ -157,7 +157,7 @@ static sc_status read_data(reader *r, const cJSON *root)
 
 static sc_status read_layout(reader *r, const cJSON *root)
 {
-    const cJSON *item;
+    const cJSON *item = NULL;
     sc_manifest_layout *layout = &r->out->layout;
     r->where[0] = '\0';
     SC_TRY(get(r, root, "layout", &item));
@@ -177,9 +177,9 @@ static bool is_plain_name(const char *name)
 
 static sc_status read_files(reader *r, const cJSON *root)
 {
-    const cJSON *list;
-    const cJSON *item;
-    size_t n;
+    const cJSON *list = NULL;
+    const cJSON *item = NULL;
+    size_t n = 0;
     sc_manifest *m = r->out;
     r->where[0] = '\0';
     SC_TRY(get_list(r, root, "files", SC_MANIFEST_FILES_MAX, &list, &n));
@@ -213,7 +213,7 @@ static sc_status read_files(reader *r, const cJSON *root)
 
 static sc_status read_dtype(const reader *r, const cJSON *item, sc_safetensors_dtype *out)
 {
-    const cJSON *text;
+    const cJSON *text = NULL;
     SC_TRY(get(r, item, "dtype", &text));
     for (int i = 0; cJSON_IsString(text) && i < SC_SAFETENSORS_COUNT; i++) {
         if (strcmp(text->valuestring, sc_manifest_format_dtype((sc_safetensors_dtype)i)) == 0) {
@@ -226,10 +226,10 @@ static sc_status read_dtype(const reader *r, const cJSON *item, sc_safetensors_d
 
 static sc_status read_shape(const reader *r, const cJSON *item, sc_manifest_tensor *out)
 {
-    const cJSON *list;
-    const cJSON *dim;
-    size_t n;
-    uint64_t n_elems;
+    const cJSON *list = NULL;
+    const cJSON *dim = NULL;
+    size_t n = 0;
+    uint64_t n_elems = 0;
     SC_TRY(get_list(r, item, "shape", SC_SAFETENSORS_DIMS_MAX, &list, &n));
     cJSON_ArrayForEach(dim, list)
     {
@@ -247,8 +247,8 @@ static sc_status read_shape(const reader *r, const cJSON *item, sc_manifest_tens
 
 static sc_status read_shard(reader *r, const cJSON *item, sc_manifest_tensor *out)
 {
-    const cJSON *shard;
-    uint64_t dim;
+    const cJSON *shard = NULL;
+    uint64_t dim = 0;
     SC_TRY(get(r, item, "shard", &shard));
     if (!cJSON_IsObject(shard) || cJSON_GetArraySize(shard) != 3) {
         return refuse(r, "shard", "no object of dim, offset and length");
@@ -306,7 +306,7 @@ static sc_status read_checksum(const reader *r, const cJSON *item, uint64_t *out
 {
     static const char DIGITS[] = "0123456789abcdef";
     const size_t n_prefix = sizeof CHECKSUM_PREFIX - 1;
-    const cJSON *text;
+    const cJSON *text = NULL;
     SC_TRY(get(r, item, "checksum", &text));
     if (!cJSON_IsString(text) || strncmp(text->valuestring, CHECKSUM_PREFIX, n_prefix) != 0 ||
         strlen(text->valuestring) != n_prefix + CHECKSUM_DIGITS ||
@@ -320,7 +320,7 @@ static sc_status read_checksum(const reader *r, const cJSON *item, uint64_t *out
 static sc_status read_tensor(reader *r, const cJSON *item, size_t i)
 {
     char where[WHERE_MAX];
-    const char *file;
+    const char *file = NULL;
     sc_manifest_tensor *tensor = &r->out->tensors[i];
     (void)snprintf(where, sizeof where, "tensors[%zu]", i);
     SC_TRY(open_object(r, item, 8, where));
@@ -342,10 +342,10 @@ static sc_status read_tensor(reader *r, const cJSON *item, size_t i)
 
 static sc_status read_tensors(reader *r, const cJSON *root)
 {
-    const cJSON *list;
-    const cJSON *item;
+    const cJSON *list = NULL;
+    const cJSON *item = NULL;
     sc_manifest *m = r->out;
-    size_t n;
+    size_t n = 0;
     r->where[0] = '\0';
     SC_TRY(get_list(r, root, "tensors", SC_SAFETENSORS_TENSORS_MAX, &list, &n));
     m->tensors = sc_arena_alloc(&m->arena, n, sizeof *m->tensors);
@@ -365,7 +365,7 @@ static sc_status read_tensors(reader *r, const cJSON *root)
 
 static sc_status read_root(reader *r, const cJSON *root)
 {
-    uint64_t version;
+    uint64_t version = 0;
     SC_TRY(open_object(r, root, 9, ""));
     SC_TRY(get_count(r, root, "format_version", &version));
     if (version != SC_MANIFEST_VERSION) {

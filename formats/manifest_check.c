@@ -109,17 +109,18 @@ static bool is_listed(const sc_manifest *manifest, size_t file, const char *name
 sc_status sc_manifest_check_head(const sc_manifest *manifest, size_t file, const char *path,
                                  const sc_safetensors *head, sc_err *err)
 {
-    for (size_t i = 0; i < manifest->n_tensors; i++) {
+    sc_status status = SC_OK;
+    for (size_t i = 0; status == SC_OK && i < manifest->n_tensors; i++) {
         if (manifest->tensors[i].file == file) {
-            SC_TRY(check_tensor(&manifest->tensors[i], path, head, err));
+            status = check_tensor(&manifest->tensors[i], path, head, err);
         }
     }
-    for (size_t i = 0; i < head->n_entries; i++) {
+    for (size_t i = 0; status == SC_OK && i < head->n_entries; i++) {
         if (!is_listed(manifest, file, head->entries[i].name)) {
             return sc_status_fail(err, SC_INVALID,
                                   "%s: tensor %s: extra, the manifest does not name it", path,
                                   head->entries[i].name);
         }
     }
-    return SC_OK;
+    return status;
 }

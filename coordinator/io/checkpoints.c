@@ -186,6 +186,19 @@ static sc_status list_steps(const char *folder, uint64_t *steps, size_t *n_p, sc
     return SC_OK;
 }
 
+/* Renamed first: there is never a complete one with files missing. */
+static sc_status remove_whole(const char *folder, uint64_t step, sc_err *err)
+{
+    char part[PATH_MAX];
+    char whole[PATH_MAX];
+    part_path(folder, step, part);
+    step_path(folder, step, whole);
+    if (rename(whole, part) != 0) {
+        return sc_status_errno(err, errno, "cannot rename %s to %s", whole, part);
+    }
+    return remove_folder(part, err);
+}
+
 sc_status sc_checkpoints_trim(const char *folder, uint64_t n_keep, sc_err *err)
 {
     sc_status status = SC_OK;
@@ -200,14 +213,7 @@ sc_status sc_checkpoints_trim(const char *folder, uint64_t n_keep, sc_err *err)
     SC_GOTO(list_steps(folder, steps, &n, err));
     n = sc_snapshot_sort_stale(steps, n, n_keep);
     for (size_t i = 0; i < n; i++) {
-        char part[PATH_MAX];
-        char whole[PATH_MAX];
-        part_path(folder, steps[i], part);
-        step_path(folder, steps[i], whole);
-        if (rename(whole, part) != 0) { // never a complete one with files missing
-            SC_GOTO(sc_status_errno(err, errno, "cannot rename %s to %s", whole, part));
-        }
-        SC_GOTO(remove_folder(part, err));
+        SC_GOTO(remove_whole(folder, steps[i], err));
     }
 out:
     free(steps);

@@ -84,7 +84,8 @@ sc_status sc_resume_open(const sc_job *job, const sc_plan *plan, const char *run
     SC_GOTO(compare(job, plan, found, sc_checkpoint_manifest(checkpoint), out, err));
     out->folder = realpath(found, NULL);
     if (out->folder == NULL) {
-        SC_GOTO(sc_status_errno(err, errno, "%s", found));
+        status = sc_status_errno(err, errno, "%s", found);
+        goto out;
     }
 out:
     sc_checkpoint_close(&checkpoint);

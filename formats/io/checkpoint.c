@@ -80,12 +80,14 @@ static sc_status read_manifest(sc_checkpoint *c, sc_err *err)
     (void)snprintf(path, sizeof path, "%.4000s/" SC_MANIFEST_FILE, c->folder);
     SC_TRY(open_file(path, &fd, &n, err));
     if (n > SC_MANIFEST_BYTES_MAX) {
-        SC_GOTO(sc_status_fail(err, SC_LIMIT, "%s: over %d bytes, more than a manifest may have",
-                               path, SC_MANIFEST_BYTES_MAX));
+        status = sc_status_fail(err, SC_LIMIT, "%s: over %d bytes, more than a manifest may have",
+                                path, SC_MANIFEST_BYTES_MAX);
+        goto out;
     }
     text = malloc((size_t)n + 1);
     if (text == NULL) {
-        SC_GOTO(sc_status_errno(err, ENOMEM, "%s", path));
+        status = sc_status_errno(err, ENOMEM, "%s", path);
+        goto out;
     }
     SC_GOTO(read_at(fd, path, text, (size_t)n, 0, err));
     SC_GOTO(sc_manifest_parse(path, text, (size_t)n, &c->manifest, err));
@@ -101,12 +103,14 @@ sc_status sc_checkpoint_open(const char *folder, sc_checkpoint **out, sc_err *er
     sc_checkpoint *c = calloc(1, sizeof *c);
     if (c == NULL || (c->folder = strdup(folder)) == NULL ||
         (c->buffer = malloc(PIECE_BYTES)) == NULL) {
-        SC_GOTO(sc_status_errno(err, ENOMEM, "checkpoint %s", folder));
+        status = sc_status_errno(err, ENOMEM, "checkpoint %s", folder);
+        goto out;
     }
     SC_GOTO(read_manifest(c, err));
     c->fds = malloc((c->manifest->n_files + 1) * sizeof *c->fds);
     if (c->fds == NULL) {
-        SC_GOTO(sc_status_errno(err, ENOMEM, "checkpoint %s", folder));
+        status = sc_status_errno(err, ENOMEM, "checkpoint %s", folder);
+        goto out;
     }
     for (size_t i = 0; i < c->manifest->n_files; i++) {
         c->fds[i] = -1;

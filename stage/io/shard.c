@@ -168,7 +168,8 @@ static sc_status write_file(sc_shard *shard, uint64_t n_updates, uint64_t *n_byt
     SC_GOTO(
         sc_safetensors_write(shard->listed, shard->n_tensors, NULL, 0, write_bytes, &file, err));
     if (fsync(file.fd) != 0) {
-        SC_GOTO(sc_status_errno(err, errno, "cannot sync %s", file.path));
+        status = sc_status_errno(err, errno, "cannot sync %s", file.path);
+        goto out;
     }
     place_tensors(shard, file.n_bytes);
     *n_bytes_p = file.n_bytes;
