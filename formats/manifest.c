@@ -320,7 +320,7 @@ static sc_status read_checksum(const reader *r, const cJSON *item, uint64_t *out
 static sc_status read_tensor(reader *r, const cJSON *item, size_t i)
 {
     char where[WHERE_MAX];
-    const char *file = NULL;
+    const char *file = "";
     sc_manifest_tensor *tensor = &r->out->tensors[i];
     (void)snprintf(where, sizeof where, "tensors[%zu]", i);
     SC_TRY(open_object(r, item, 8, where));

@@ -4,6 +4,7 @@
 #include "formats/checksum.h"
 #include "formats/manifest.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -107,6 +108,7 @@ sc_status sc_checkpoint_open(const char *folder, sc_checkpoint **out, sc_err *er
         goto out;
     }
     SC_GOTO(read_manifest(c, err));
+    assert(c->manifest != NULL);
     c->fds = malloc((c->manifest->n_files + 1) * sizeof *c->fds);
     if (c->fds == NULL) {
         status = sc_status_errno(err, ENOMEM, "checkpoint %s", folder);
