@@ -78,7 +78,9 @@ static sc_status fail_schedule(const checker *c)
     const sc_gen_info *list = sc_gen_list(&n);
     for (size_t i = 0; i < n; i++) {
         size_t used = strlen(known);
-        (void)snprintf(known + used, sizeof known - used, "%s, ", list[i].name);
+        if (!list[i].is_replicated) {
+            (void)snprintf(known + used, sizeof known - used, "%s, ", list[i].name);
+        }
     }
     return sc_job_yaml_fail(mark_of(c, "schedule", NULL), "schedule", c->err,
                             "'%.64s' is no schedule; choose one of %sfile:PATH.csv, auto",
@@ -95,10 +97,17 @@ static sc_status check_schedule(const checker *c)
                                 "%d stages a rank, but schedule auto chooses them; leave it out",
                                 c->job->virtual_stages);
     }
-    if (is_auto || (path != NULL && path[0] != '\0') || sc_gen_find(c->job->schedule) != NULL) {
+    if (is_auto || (path != NULL && path[0] != '\0')) {
         return SC_OK;
     }
-    return fail_schedule(c);
+    const sc_gen_info *info = sc_gen_find(c->job->schedule);
+    if (info != NULL && info->is_replicated) {
+        return sc_job_yaml_fail(mark_of(c, "schedule", NULL), "schedule", c->err,
+                                "%s keeps each stage's parameters on two ranks, so it cannot train "
+                                "a job; simulate it with `stagecoach schedule`",
+                                info->name);
+    }
+    return info != NULL ? SC_OK : fail_schedule(c);
 }
 
 /* v as far as it is known here: 0 for a schedule from a file that the job does not say it of. */

@@ -153,19 +153,6 @@ static void timeout_is_cut_off(void **state)
         "1, last heard 3.1 s ago");
 }
 
-/* A machine too busy to answer for two seconds, then all is well. */
-static void a_starved_worker_is_not_frozen(void **state)
-{
-    (void)state;
-    sc_membership *ms = fleet_with_silent_rank_2(3000 * MS);
-    expect_probe(ms, 1, 3000 * MS);
-    others_get_on(ms, 1, 3, 3700 * MS);
-    sc_membership_probed(ms, 1, SC_PROBE_SILENT, 3700 * MS);
-    beat(ms, 1, 3, "step", "2F5", 1, 7, 3800 * MS);
-    expect_nothing(ms, 3800 * MS);
-    sc_membership_free(&ms);
-}
-
 static void greeted_but_unheard_is_lost_after_10_s(void **state)
 {
     (void)state;
@@ -264,9 +251,7 @@ static void beats_without_progress_are_stuck(void **state)
     sc_membership *ms = fleet();
     compute_without_progress(ms, 1, -1, 6000 * MS);
     expect_nothing(ms, 6000 * MS); // 5.0 s: not yet longer
-    compute_without_progress(ms, 1, -1, 6200 * MS);
     sc_membership_free(&ms);
-
     ms = fleet();
     compute_without_progress(ms, 1, -1, 6200 * MS);
     expect_fault(ms, 1, SC_MEMBER_STUCK, 6200 * MS,
@@ -324,8 +309,7 @@ static void idle_and_setup_are_not_stuck(void **state)
     }
 }
 
-/* Everybody beats the same thing from 1.0 s to 7.0 s: rank r does actions[r], waiting for
-   peers[r]. */
+/* Everybody beats the same from 1.0 s to 7.0 s: rank r in states[r], waiting for peers[r]. */
 static sc_membership *all_stand_still(const char *const states[N], const int peers[N])
 {
     sc_membership *ms = fleet();
@@ -492,7 +476,6 @@ int main(void)
         cmocka_unit_test(refused_is_dead),
         cmocka_unit_test(silent_is_frozen),
         cmocka_unit_test(timeout_is_cut_off),
-        cmocka_unit_test(a_starved_worker_is_not_frozen),
         cmocka_unit_test(greeted_but_unheard_is_lost_after_10_s),
         cmocka_unit_test(a_beat_during_the_probe_clears_it),
         cmocka_unit_test(a_closed_connection_probes_at_once),

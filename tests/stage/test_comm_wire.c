@@ -89,7 +89,7 @@ static void test_refused(void **state)
     refuse(6, SC_COMM_WIRE_CREDIT, "credit frame with 2 tensors");
     refuse(7, 0, "header of 112 bytes with 0 tensors");
     refuse(7, 255, "header of 112 bytes with 255 tensors");
-    refuse(28, 2, "kind 2");
+    refuse(28, 3, "kind 3");
     refuse(64, 0xe9, "1 bytes short of the total 1001");
     refuse(64, 0xe7, "tensor 1 of 2 has dtype 3 and 400 bytes, 399 are left");
     refuse(tensors, SC_DTYPE_COUNT, "tensor 0 of 2 has dtype");
