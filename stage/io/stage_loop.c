@@ -86,9 +86,9 @@ static void send_hello(sc_stage_loop *loop)
 static const char *state_text(const sc_epoch *ep)
 {
     static const char *const states[] = {"setup", "idle", "step", "tail"};
-    bool is_saving = ep->state == SC_EPOCH_TAIL && (ep->tail.phase == SC_TAIL_SAVE_GRADIENTS ||
-                                                    ep->tail.phase == SC_TAIL_COPY ||
-                                                    ep->tail.phase == SC_TAIL_SAVE_WEIGHTS);
+    bool is_saving = ep->state == SC_EPOCH_TAIL &&
+                     (ep->tail.phase == SC_TAIL_SAVE_GRADIENTS || ep->tail.phase == SC_TAIL_COPY ||
+                      ep->tail.phase == SC_TAIL_SAVE_WEIGHTS);
     return is_saving ? "saving" : states[ep->state];
 }
 
