@@ -222,7 +222,8 @@ static void add_ranks(const sc_plan *plan, sc_text *text)
     sc_text_add(text,
                 "state: weights, gradients, optimizer; activations: of the live microbatches; "
                 "kept: from I to W, gradients and what a recomputed block leaves; live peak: most "
-                "of these two, and of work space for recomputed tensors, in use at one time\n");
+                "of these two, and of work space for recomputed tensors, in use at one time; "
+                "checkpoint: a copy that is written beside the steps\n");
 }
 
 sc_status sc_planner_format(const sc_job *job, const sc_plan *plan, char **out, sc_err *err)

@@ -165,12 +165,44 @@ static void a_file_in_the_way_is_told(void **state)
     sc_jobs_close(&jobs);
 }
 
+/* Schedules that place stages elsewhere take turns while every step is saved. */
+static void swaps_wait_for_saves(void **state)
+{
+    (void)state;
+    static sc_saves_numbers whole;
+    static sc_saves_numbers part;
+    sc_jobs jobs;
+    open_jobs(&jobs);
+    char *job = sc_jobs_write(&jobs, &LAYOUT);
+    const char *const compare[] = {
+        "compare", job, "--schedules", "1f1b,zb-v",          "--every", "4",
+        "--steps", "8", "--set",       "checkpoint.every=1", NULL};
+    sc_proc *proc = sc_saves_command(&jobs, compare, 0);
+    sc_proc_free(&proc);
+    const char *const more[] = {"--resume", "runs/job-compare", "--set", "train.steps=18", NULL};
+    proc = sc_saves_run(&jobs, &ALONE, more, 0);
+    sc_proc_free(&proc);
+    char *run_dir = sc_saves_run_dir(&jobs);
+    sc_saves_read(run_dir, &part);
+    assert_int_equal(part.first, 16);
+    assert_int_equal(part.end, 18);
+    free(run_dir);
+    const char *const alone[] = {"--set", "train.steps=18", NULL};
+    proc = sc_saves_run(&jobs, &ALONE, alone, 0);
+    sc_proc_free(&proc);
+    run_dir = sc_saves_run_dir(&jobs);
+    sc_saves_read(run_dir, &whole);
+    sc_saves_expect_part(&whole, &part, "after swaps");
+    free(run_dir);
+    free(job);
+    sc_jobs_close(&jobs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_newest_stay),
-        cmocka_unit_test(info_says_what_is_there),
-        cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(the_newest_stay),           cmocka_unit_test(info_says_what_is_there),
+        cmocka_unit_test(swaps_wait_for_saves),      cmocka_unit_test(a_full_disk_is_told),
         cmocka_unit_test(a_file_in_the_way_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
