@@ -24,9 +24,9 @@ enum {
 };
 
 static const sc_fleet_job JOB = {
-    .schedule = "1f1b", .p = 2, .m = 4, .steps = 4, .f_ms = 100, .i_ms = 50, .w_ms = 50};
+    .schedule = "1f1b", .p = 2, .m = 4, .steps = 6, .f_ms = 200, .i_ms = 100, .w_ms = 100};
 /* Its losses are the same: they do not depend on the times. */
-static const sc_fleet_job QUICK = {.schedule = "1f1b", .p = 2, .m = 4, .steps = 4};
+static const sc_fleet_job QUICK = {.schedule = "1f1b", .p = 2, .m = 4, .steps = 6};
 
 static void start_training(sc_fleet *fleet)
 {
