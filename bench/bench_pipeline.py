@@ -16,11 +16,21 @@ import sys
 from bench_lib import ROOT, Job, machine, quiet_rounds, set_args, spread
 
 
-def predict(bin_dir, job, settings, cpu):
-    text = subprocess.run(
-        ["taskset", "-c", str(cpu), os.path.join(bin_dir, "bench_stages"), job, "--rounds", "3",
-         *set_args(settings)],
-        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+def predict(bin_dir, job, settings, cpu, is_alone):
+    """Costs of the stages in one process on core `cpu`. While a pipeline runs the other core is busy too, and
+    shares caches and memory; unless is_alone, a second copy of the measurement keeps it so."""
+    def start(core):
+        return subprocess.Popen(
+            ["taskset", "-c", str(core), os.path.join(bin_dir, "bench_stages"), job, "--rounds", "3",
+             *set_args(settings)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+    other = None if is_alone else start(1 - cpu)
+    process = start(cpu)
+    text = process.communicate()[0]
+    if other is not None:
+        other.communicate()
+    if process.returncode != 0:
+        sys.exit(f"bench_stages failed with {process.returncode}")
     return json.loads(text)
 
 
@@ -54,6 +64,8 @@ def main():
     parser.add_argument("--steps", type=int, default=8, help="of each run of the job")
     parser.add_argument("--others", type=float, default=3, help="most %% that others may take")
     parser.add_argument("--limit", type=float, default=150, help="seconds for all rounds")
+    parser.add_argument("--alone", action="store_true",
+                        help="measure the costs at p = 1 with the other core idle")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     o = parser.parse_args()
     settings = [*o.settings, "workers.threads=1", "workers.pin=true",
@@ -61,7 +73,7 @@ def main():
     print(f"bench_pipeline: {machine()}\n{o.job} {' '.join(settings)}")
 
     def run_round(k):
-        p = predict(o.bin, o.job, settings, k % 2)
+        p = predict(o.bin, o.job, settings, k % 2, o.alone)
         run = Job(o.bin, o.job, settings)
         s = run.summary
         print(f"  simulated {p['step_ms']:.1f} ms a step (row {p['makespan_ms']:.1f}, tail "
