@@ -170,7 +170,7 @@ static void test_token_over_the_vocabulary(void **state)
     for (const char *at = metrics; (at = strchr(at, '\n')) != NULL; at++) {
         n_steps++;
     }
-    char step[32];
+    char step[48];
     snprintf(step, sizeof step, "failed: step %d, action ", n_steps);
     if (strstr(log, step) == NULL) {
         fail_msg("%d steps are done, but the error does not say '%s': %s", n_steps, step, log);
