@@ -17,9 +17,7 @@
 #include <immintrin.h>
 #endif
 
-enum {
-    V16_LANES = 16
-};
+#define V16_LANES INT64_C(16) // wide, so that offsets made with it are
 
 #if defined(__AVX512F__)
 
@@ -315,7 +313,7 @@ static inline void v16_store_n(float *p, sc_v16 v, int64_t n)
 static inline sc_v16 v16_keep_n(sc_v16 v, int64_t n)
 {
     const sc_v16_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const int32_t limit = n >= V16_LANES ? V16_LANES : (int32_t)n;
+    const int32_t limit = (int32_t)(n >= V16_LANES ? V16_LANES : n);
     return v16_select(lane < limit, v, v16_set(0.0f));
 }
 

@@ -21,6 +21,16 @@ static float largest(const float *x, int64_t n)
     return m;
 }
 
+/* e^(x - top) of up to 16 places, zero behind the last of n; x becomes them when is_kept. */
+static inline sc_v16 exp_terms(float *x, int64_t n, sc_v16 top, bool is_kept)
+{
+    sc_v16 e = v16_exp(v16_sub(v16_load_n(x, n), top));
+    if (is_kept) {
+        v16_store_n(x, e, n);
+    }
+    return v16_keep_n(e, n);
+}
+
 /* Sum of e^(x - m) in double; x becomes those terms when is_kept. */
 static double sum_exp(float *x, float m, int64_t n, bool is_kept)
 {
@@ -32,11 +42,7 @@ static double sum_exp(float *x, float m, int64_t n, bool is_kept)
         for (int64_t i0 = block; i0 < end; i0 += 2 * V16_LANES) {
             for (int k = 0; k < 2 && i0 + k * V16_LANES < end; k++) {
                 const int64_t i = i0 + k * V16_LANES;
-                sc_v16 e = v16_exp(v16_sub(v16_load_n(x + i, end - i), top));
-                if (is_kept) {
-                    v16_store_n(x + i, e, end - i);
-                }
-                acc[k] = v16_add(acc[k], v16_keep_n(e, end - i));
+                acc[k] = v16_add(acc[k], exp_terms(x + i, end - i, top, is_kept));
             }
         }
         sum += (double)v16_sum(v16_add(acc[0], acc[1]));
