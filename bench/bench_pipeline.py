@@ -64,8 +64,8 @@ def main():
     parser.add_argument("--steps", type=int, default=8, help="of each run of the job")
     parser.add_argument("--others", type=float, default=3, help="most %% that others may take")
     parser.add_argument("--limit", type=float, default=150, help="seconds for all rounds")
-    parser.add_argument("--alone", action="store_true",
-                        help="measure the costs at p = 1 with the other core idle")
+    parser.add_argument("--busy", action="store_true",
+                        help="measure the costs at p = 1 with the other core busy too")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     o = parser.parse_args()
     settings = [*o.settings, "workers.threads=1", "workers.pin=true",
@@ -73,7 +73,7 @@ def main():
     print(f"bench_pipeline: {machine()}\n{o.job} {' '.join(settings)}")
 
     def run_round(k):
-        p = predict(o.bin, o.job, settings, k % 2, o.alone)
+        p = predict(o.bin, o.job, settings, k % 2, not o.busy)
         run = Job(o.bin, o.job, settings)
         s = run.summary
         print(f"  simulated {p['step_ms']:.1f} ms a step (row {p['makespan_ms']:.1f}, tail "
